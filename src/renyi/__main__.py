@@ -98,14 +98,17 @@ def _work() -> int:
     try:
         code, stopped = run(sys.argv[1:])
     except SystemExit as end:  # argparse's way out
-        code, stopped = int(end.code or 0), False
+        code = int(end.code or 0)
+        stopped = False
     except KeyboardInterrupt as signalled:  # before the command began, or after its end
         number = signalled.args[0] if signalled.args else signal.SIGINT
-        code, stopped = 128 + number, True
+        code = 128 + number
+        stopped = True
     except BaseException:  # shown to those who asked for it
         with printable_streams():
             sys.excepthook(*sys.exc_info())
-        code, stopped = 1, False
+        code = 1
+        stopped = False
     if not stopped:  # threads of libraries may go on for long
         atexit._run_exitfuncs()
     return code

@@ -77,7 +77,8 @@ def certificate(
     steps = [Step(CLOSED, closed.bounds[rule], seconds=took[0])]
     if closed.conditional is not None and rule == "map":
         steps.append(Step(CONDITIONAL, closed.conditional, seconds=took[1]))
-    n, D = moments.n, moments.n_indicators
+    n = moments.n
+    D = moments.n_indicators
     warned: list[Warned] = []
     if few := text.few_rows(n, D):
         warned.append(("few-rows", few))
@@ -228,9 +229,11 @@ def bound_report(
     """
     check_choice("level", level, LEVELS[1:])
     check_time_limit(time_limit)
-    deadline, notify = Deadline(time_limit), progress or (lambda name, state: None)
+    deadline = Deadline(time_limit)
+    notify = progress or (lambda name, state: None)
     found, part = _closed(model, scorecard_of(model), m)
-    any_rule, best = simple_rules(found), None
+    any_rule = simple_rules(found)
+    best = None
     expected = [PROGRAM] if level == "lp" else [PROGRAM, MINIMAX]
     try:
         notify(PROGRAM, None)
@@ -241,7 +244,8 @@ def bound_report(
             on_round = partial(notify, MINIMAX)
             best = _promise(any_rule, part, "exact", _part(deadline, 1 / 2), on_round)
             notify(EXACT, None)
-            limit, on_round = _part(deadline, 1.0), partial(notify, EXACT)
+            limit = _part(deadline, 1.0)
+            on_round = partial(notify, EXACT)
             found, _ = _with_worst(found, model, part, limit, worst, on_round)
     except KeyboardInterrupt:
         pass
@@ -255,7 +259,8 @@ def bound_report(
 
 def _with_last(found: Certificate, level: str) -> tuple[Step, ...]:
     """Return the steps up to that of a level, as stopped if it was not reached."""
-    steps, last = found.steps, PROGRAM if level == "lp" else EXACT
+    steps = found.steps
+    last = PROGRAM if level == "lp" else EXACT
     if steps[-1].name == last:
         return steps
     return (*steps, Step(last, found.bounds[found.rule], status="stopped"))
@@ -308,13 +313,15 @@ def _with_worst(
 
     if start is None:
         worst = worst_case(model, m, method="lp", time_limit=time_limit)
-        name, lower = PROGRAM, None
+        name = PROGRAM
+        lower = None
         status: Status = "stopped" if worst.stopped else "bounded"
     else:
         worst = worst_case(
             model, m, time_limit=time_limit, progress=progress, start=start
         )
-        name, lower = EXACT, None if worst.distribution is None else worst.lower
+        name = EXACT
+        lower = None if worst.distribution is None else worst.lower
         status = exact_status(worst.upper, lower)
     step = Step(name, worst.upper, lower, worst.seconds, status)
     bounds = {**found.bounds, found.rule: min(found.bounds[found.rule], step.upper)}
@@ -331,7 +338,8 @@ def simple_rules(of: Certificate | Marginals) -> list[Step]:
         alone = best_feature(of.F, of.encoder.columns)
     else:
         assert of.majority is not None and of.one_feature is not None
-        always, alone = of.majority, of.one_feature
+        always = of.majority
+        alone = of.one_feature
     return [
         Step(f"always {label_text(always[0])!r}", always[1], seconds=0.0),
         Step(f"by {alone[0]!r} alone", alone[1], seconds=0.0),
@@ -379,9 +387,11 @@ def _certify_rows(
             f"{not_of_rows} needs marginals, but rows were given: build marginals with "
             "Marginals.from_data(X, y)."
         )
-    rows, mapped = heldout.read_rows(card, X, y), card.mapped
+    rows = heldout.read_rows(card, X, y)
+    mapped = card.mapped
     own = getattr(model, "classifier_", model)  # by which it answers
-    rule, seed = getattr(own, "rule", "map"), getattr(own, "random_state", None)
+    rule = getattr(own, "rule", "map")
+    seed = getattr(own, "random_state", None)
     confidence = 0.95 if confidence is None else confidence
     moved = rows.t
     if mapped is not card:

@@ -80,7 +80,8 @@ def in_threads(
     function: Callable[[_Item], _Result], items: Iterable[_Item]
 ) -> Iterator[_Result]:
     """Yield what becomes of each item, in their order, a few at a time in threads."""
-    most, waiting = cores(), deque[Future[_Result]]()
+    most = cores()
+    waiting = deque[Future[_Result]]()
     with ThreadPoolExecutor(most) as pool:
         for item in items:
             waiting.append(pool.submit(function, item))

@@ -100,8 +100,10 @@ def hgr_table(P: Any) -> HGR:
         )
     frame = P if isinstance(P, pd.DataFrame) else pd.DataFrame(table)
     table = np.asarray(frame, np.float64) / table.max()  # so that no sum overflows
-    rows, cols = table.sum(axis=1) > 0, table.sum(axis=0) > 0
-    f, g = np.full(len(rows), np.nan), np.full(len(cols), np.nan)
+    rows = table.sum(axis=1) > 0
+    cols = table.sum(axis=0) > 0
+    f = np.full(len(rows), np.nan)
+    g = np.full(len(cols), np.nan)
     rho, f[rows], g[cols] = _maximal(table[np.ix_(rows, cols)] / table.sum())
     return HGR(
         rho, pd.Series(f, frame.index, name="f"), pd.Series(g, frame.columns, name="g")
@@ -112,13 +114,15 @@ def _maximal(P: Floats) -> tuple[float, Floats, Floats]:
     """Return rho, f and g of a table without empty rows or columns."""
     if min(P.shape) < 2:
         return 0.0, np.zeros(P.shape[0]), np.zeros(P.shape[1])
-    a, b = np.sqrt(P.sum(axis=1)), np.sqrt(P.sum(axis=0))
+    a = np.sqrt(P.sum(axis=1))
+    b = np.sqrt(P.sum(axis=0))
     # Written in bases of the functions of mean 0, the second singular value is the
     # first, also where it is repeated (1) or the matrix vanishes (independence).
     inner = _reflected(a, P / np.outer(a, b))[1:]
     inner = _reflected(b, inner.T)[1:].T
     U, sigma, Vt = np.linalg.svd(inner, full_matrices=False)
-    f, g = _reflected(a, U[:, 0], 1) / a, _reflected(b, Vt[0], 1) / b
+    f = _reflected(a, U[:, 0], 1) / a
+    g = _reflected(b, Vt[0], 1) / b
     sign = 1.0 if f[np.abs(f).argmax()] > 0 else -1.0
     return float(min(1.0, sigma[0])), sign * f, sign * g
 
@@ -155,10 +159,12 @@ def hgr(x: Any, y: Any) -> HGR:
         raise ValueError(
             f"x and y must have the same length, not {len(a)} and {len(b)} rows."
         )
-    m, k = len(first.texts), len(second.texts)
+    m = len(first.texts)
+    k = len(second.texts)
     _check_block(names, m, k)
     counts = np.bincount(a.astype(np.intp) * k + b, minlength=m * k).reshape(m, k)
-    index, columns = pd.Index(first.texts), pd.Index(second.texts)
+    index = pd.Index(first.texts)
+    columns = pd.Index(second.texts)
     return hgr_table(
         pd.DataFrame(counts, index.rename(names[0]), columns.rename(names[1]))
     )
@@ -205,12 +211,16 @@ def hgr_matrix(data: Any) -> pd.DataFrame:
     import pandas as pd
 
     if isinstance(data, Marginals):
-        counts, columns, unknown = data.counts, data.columns, data.absent
+        counts = data.counts
+        columns = data.columns
+        unknown = data.absent
     else:
         encoder, codes = Encoder().fit_transform(data)
-        columns, unknown = encoder.columns, frozenset()
+        columns = encoder.columns
+        unknown = frozenset()
         counts = pair_counts(codes, columns.sizes)
-    names, places = list(columns.names), spans(columns.sizes)
+    names = list(columns.names)
+    places = spans(columns.sizes)
     matrix = np.eye(len(names))
     if len(names) > 1:
         i, j = np.argsort(columns.sizes)[-2:].tolist()
@@ -230,7 +240,8 @@ def ranking(m: Marginals) -> pd.Series:
     import pandas as pd
 
     _check_marginals(m)
-    columns, counts = m.encoder.columns, m.target_counts
+    columns = m.encoder.columns
+    counts = m.target_counts
     places = zip(columns.names, spans(columns.sizes), strict=True)
     found = {name: float(hgr_table(counts[own])) for name, own in places}
     return pd.Series(found, name="rho").sort_values(ascending=False, kind="stable")

@@ -85,7 +85,8 @@ def write_proof(
     """
     card = None if model is None else scorecard_of(model)
     if card is not None:
-        given, m = m, card.match(m).marginals
+        given = m
+        m = card.match(m).marginals
         if m.feature_names != given.feature_names:
             raise ValueError(
                 "No proof was written: the marginals have other columns than the "
@@ -143,7 +144,8 @@ def _found(
 
     Proofs use pairs of columns, and not those within each class.
     """
-    ambiguity, messages = result.rule.ambiguity, result.messages
+    ambiguity = result.rule.ambiguity
+    messages = result.messages
     if messages is not None and not any(
         table.with_target and len(table.features) > 1 for table in ambiguity.tables
     ):
@@ -160,7 +162,8 @@ def _found(
 
 def _program(ambiguity: Ambiguity, multiplier: Floats, sent: Floats) -> dict[str, Any]:
     """Return multipliers and messages as whole multiples of the checker's unit."""
-    K, features = ambiguity.n_classes, range(len(ambiguity.sizes))
+    K = ambiguity.n_classes
+    features = range(len(ambiguity.sizes))
     tables = {t.features: cells for t, cells in ambiguity.split(multiplier)}
     messages = []
     for S in range(1, 2**K):
@@ -226,7 +229,9 @@ def exact_weights(
 
 def _pivots(A: Integers) -> tuple[Integers, Integers]:
     """Return rows and columns of a largest regular part, the first columns first."""
-    left, rows, columns = A % _PRIME, [], []
+    left = A % _PRIME
+    rows = []
+    columns = []
     free = np.ones(len(left), bool)
     for c in range(left.shape[1]):
         found = np.flatnonzero(left[:, c] * free)
@@ -265,8 +270,12 @@ def _solve(A: Integers, b: Integers) -> list[Fraction] | None:
     if not len(A):
         return []
     inverse = _inverse(A)
-    high, low = inverse >> 16, inverse & 0xFFFF
-    rest, digits, power, tried = b.copy(), [0] * len(A), 1, 4
+    high = inverse >> 16
+    low = inverse & 0xFFFF
+    rest = b.copy()
+    digits = [0] * len(A)
+    power = 1
+    tried = 4
     for step in range(1, _MOST_DIGITS + 1):
         r = rest % _PRIME
         digit = ((high @ r % _PRIME << 16) + low @ r) % _PRIME
@@ -283,9 +292,14 @@ def _solve(A: Integers, b: Integers) -> list[Fraction] | None:
 
 def _rational(digits: list[int], power: int) -> list[Fraction] | None:
     """Return the fractions of numerator and denominator below the root of power/2."""
-    most, common, found = math.isqrt(power // 2), 1, []
+    most = math.isqrt(power // 2)
+    common = 1
+    found = []
     for x in digits:
-        a, b, s, t = power, x * common % power, 0, 1
+        a = power
+        b = x * common % power
+        s = 0
+        t = 1
         b = b - power if b > power // 2 else b
         if abs(b) > most:
             b %= power

@@ -46,7 +46,8 @@ def answers(t: Floats, codes: NDArray[Any], rule: str, random_state: Any) -> Pla
 
 def project(t: Floats) -> Floats:
     """Nearest point of the probability simplex to each row of t, however large."""
-    K, largest = t.shape[1], max(t.max(initial=0), -t.min(initial=0))
+    K = t.shape[1]
+    largest = max(t.max(initial=0), -t.min(initial=0))
     if not largest <= _LARGE:  # 1 would be lost beside them; NaN comes here, too
         _check_finite(largest)
         t = t - t.max(axis=1, keepdims=True)  # which moves no projection

@@ -189,7 +189,8 @@ class Scorecard:
     @cached_property
     def mean_points(self) -> Floats:
         """Mean effect of each feature: one row per feature."""
-        weights, sizes = self.counts.astype(np.float64), self.encoder.columns.sizes
+        weights = self.counts.astype(np.float64)
+        sizes = self.encoder.columns.sizes
         return _frozen(feature_means(self._points, weights, sizes))
 
     @cached_property
@@ -220,7 +221,8 @@ class Scorecard:
         c = self.calibration
         if c is None or not c.moves_decisions:
             return self
-        z, start = self.z @ c.slope, c.of(self.intercept)
+        z = self.z @ c.slope
+        start = c.of(self.intercept)
         unseen = None if self.unseen is None else self.unseen @ c.slope
         return replace(self, z=z, intercept=start, unseen=unseen, calibration=None)
 
@@ -258,7 +260,8 @@ class Scorecard:
 
     def _aligned(self, m: Marginals) -> tuple[Marginals, NDArray[np.intp]]:
         """Return the marginals of the model's features, and the places of classes."""
-        names, order = self.encoder.feature_names, self.encoder.order
+        names = self.encoder.feature_names
+        order = self.encoder.order
         if m.order != order:
             raise ValueError(
                 f"The marginals have order {m.order}, but the model has order {order}: "
@@ -305,7 +308,8 @@ class Scorecard:
     @cached_property
     def importance(self) -> Floats:
         """Standard deviation of each feature's points over the training rows."""
-        sizes, weights = self.encoder.columns.sizes, self.counts.astype(np.float64)
+        sizes = self.encoder.columns.sizes
+        weights = self.counts.astype(np.float64)
         starts = offsets(sizes)[:-1]
         off = (self._points - np.repeat(self.mean_points, sizes, axis=0)) ** 2
         spread = np.add.reduceat(weights * off.sum(axis=1), starts)
@@ -320,8 +324,10 @@ class Scorecard:
 
         if self.mapped is not self:
             return self.mapped.frame()
-        columns, sizes = self.encoder.columns, self.encoder.columns.sizes
-        starts, order = offsets(sizes), by_importance(self)
+        columns = self.encoder.columns
+        sizes = self.encoder.columns.sizes
+        starts = offsets(sizes)
+        order = by_importance(self)
         order = order[sizes[order] > 1]
         places = [np.arange(starts[j], starts[j + 1]) for j in order]
         rows = np.concatenate([np.empty(0, np.intp), *places])
@@ -495,7 +501,8 @@ class Scorecard:
         encoder = encoder_from_dict(data["encoder"])
         classes = data["classes"]
         check_class_list(classes)
-        D, K = int(encoder.columns.sizes.sum()), len(classes)
+        D = int(encoder.columns.sizes.sum())
+        K = len(classes)
         width: tuple[int, ...] = () if K == 2 else (K,)
         counts = _numbers(data["counts"], (D,), "counts")
         starts = offsets(encoder.columns.sizes)[:-1]
@@ -503,7 +510,8 @@ class Scorecard:
             raise ValueError("its counts are negative, or none at all in a column")
         z = _numbers(data["z"], (D, *width), "points")
         intercept = _numbers(data["intercept"], width, "intercept")
-        unseen, found = data.get("unseen"), data.get("calibration")
+        unseen = data.get("unseen")
+        found = data.get("calibration")
         if unseen is not None:
             shape = (len(encoder.columns), 1 if K == 2 else K)
             unseen = _numbers(unseen, shape, "points of unseen labels")
@@ -545,7 +553,8 @@ class Scorecard:
         """Read the scorecard of a model file; it may come from a stranger."""
         data = read_json(path, FORMAT, versions=VERSION)
         with valid(path):
-            card, target = cls.from_dict(data.get("scorecard")), data.get("target")
+            card = cls.from_dict(data.get("scorecard"))
+            target = data.get("target")
             return replace(card, target=target if isinstance(target, str) else None)
 
 

@@ -165,7 +165,8 @@ class PathResult:
         -------
         matplotlib axes
         """
-        count, marked = len(self.entries), set(selected)
+        count = len(self.entries)
+        marked = set(selected)
         many = count > _NAMED
         ax = axes(ax, 7, 4.5 if many else 5.8)  # names need room
         k = np.arange(1, count + 1)
@@ -213,7 +214,8 @@ class PathResult:
 
         Bounds that say little about new rows are not printed.
         """
-        marked, shown = set(selected), self.entries[:_SHOWN]
+        marked = set(selected)
+        shown = self.entries[:_SHOWN]
         width = min(max([7, *(len(printable(name)) for name in shown)]), WIDTH)
         rows = [("k", " ", "feature", ["lambda", "gamma", "hgr >=", "map", "sharp"])]
         for k, name in enumerate(shown):
@@ -385,7 +387,9 @@ class NestedFits(NamedTuple):
 
 def nested_fits(counts: CountsProblem, alpha: float) -> NestedFits:
     """Fit the first feature, the first two, and so on."""
-    ends, priors, K = counts.starts[1:], counts.priors, counts.n_classes
+    ends = counts.starts[1:]
+    priors = counts.priors
+    K = counts.n_classes
     equations = moments(counts.Q, counts.F, priors, True)
     inverse = inverse_factor(equations.A, alpha)
     Y = inverse @ equations.R
@@ -394,7 +398,9 @@ def nested_fits(counts: CountsProblem, alpha: float) -> NestedFits:
     present = priors > 0
     scaled = Y[:, present] / np.sqrt(priors[present]) if K > 2 else Y
     # Points and canonical correlations of each fit come from those of the last.
-    Z, total, begin = np.zeros_like(Y), np.zeros((scaled.shape[1],) * 2), 0
+    Z = np.zeros_like(Y)
+    total = np.zeros((scaled.shape[1],) * 2)
+    begin = 0
     squares, canonical = np.zeros((2, len(ends)))
     for k, end in enumerate(ends.tolist()):
         Z[:end] += inverse[begin:end, :end].T @ Y[begin:end]
@@ -403,7 +409,8 @@ def nested_fits(counts: CountsProblem, alpha: float) -> NestedFits:
             total += scaled[begin:end].T @ scaled[begin:end]
             canonical[k] = np.linalg.eigvalsh(total)[-1]
         begin = end
-    penalty, variance = alpha * squares, equations.variance
+    penalty = alpha * squares
+    variance = equations.variance
     gamma = weight_of(K) * np.maximum(variance - fit - penalty, 0)
     if K == 2 and variance > 0:
         canonical = 1 - gamma / variance
@@ -424,9 +431,11 @@ def _scaled_bound(base: Floats, fit: Floats, penalty: Floats, n_classes: int) ->
     """
     if n_classes == 2:  # one column stands for both
         start = float(((base - 0.5) ** 2).sum())
-        lead, spread = 2 * (start + fit), 2 * (start + fit - penalty)
+        lead = 2 * (start + fit)
+        spread = 2 * (start + fit - penalty)
     else:
         off = base - 1 / n_classes
-        lead, spread = float(base @ off) + fit, float(off @ off) + fit - penalty
+        lead = float(base @ off) + fit
+        spread = float(off @ off) + fit - penalty
     gain = np.where(spread > 0, lead**2 / np.where(spread > 0, spread, 1), 0)
     return np.maximum(2 * (1 - 1 / n_classes - gain), 0)

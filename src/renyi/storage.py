@@ -49,7 +49,8 @@ _MAX_EXPANSION = 1_032
 _COMPRESSIONS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 # A header is stored as it is. Those of older files are packed, to a tenth or so.
 _MAX_HEADER_BYTES = 16 * 2**20
-_HEADER_EXPANSION, _HEADER_ALLOWANCE = 100, 2**20
+_HEADER_EXPANSION = 100
+_HEADER_ALLOWANCE = 2**20
 _MAX_PREFIX = 512  # bytes of an npy file before its numbers; numpy writes 128
 _CHUNK = 2**20
 _COUNTS = ("<i8", "<f8")  # types of arrays
@@ -433,7 +434,8 @@ def _unpacked(
         cells = (np.frombuffer(row, dtype)[k] for k, row in enumerate(rows))
         return np.fromiter(cells, dtype, found[0])
     array = np.empty(found, dtype)
-    room, at = array.reshape(-1).view(np.uint8).data, 0
+    room = array.reshape(-1).view(np.uint8).data
+    at = 0
     while at < len(room):
         piece = stream.read(min(_CHUNK, len(room) - at))
         if not piece:

@@ -23,7 +23,8 @@ def install_advice(*extras: str) -> str:
     >>> print(install_advice("plot", "exact"))
     install the extras with pip install '.[plot,exact]' in a checkout of renyi
     """
-    many, names = "s" * (len(extras) > 1), ",".join(extras)
+    many = "s" * (len(extras) > 1)
+    names = ",".join(extras)
     return (
         f"install the extra{many} with pip install '.[{names}]' in a checkout of renyi"
     )

@@ -30,7 +30,9 @@ from operator import add, ge, le, mul
 from pathlib import Path
 from typing import Any
 
-BYTES, LISTS, STEPS = 2**25, 10**6, 10**7  # the most of each
+BYTES = 2**25  # the most of each
+LISTS = 10**6
+STEPS = 10**7
 UNIT = 2**50  # numbers of a proof are whole multiples of 1/UNIT
 
 
@@ -66,7 +68,8 @@ def parse(raw: bytes, kind: str) -> Any:
 def described(columns: Any, encoder: Any) -> dict[str, Any]:
     """Return by name how many categories a column has, and how cells become them."""
     how = json.dumps([encoder["missing"], encoder.get("base")], sort_keys=True)
-    levels, names = columns["levels"], columns["names"]
+    levels = columns["levels"]
+    names = columns["names"]
     each = [(len(v["categories"]), json.dumps(v, sort_keys=True), how) for v in levels]
     return once([(k, each[at]) for k, at in zip(names, columns["which"], strict=True)])
 
@@ -84,7 +87,8 @@ class Counts:
         header = parse(raw.pop("header.npy"), "renyi-marginals")
         form = {k: "dq"[b"<i8', 'fortran_order': F" in v[:50]] for k, v in npy.items()}
         flat = {k: struct.unpack(f"<{len(v) // 8}{form[k]}", v) for k, v in raw.items()}
-        every, inner = flat["counts.npy"], flat.get("class_counts.npy", ())
+        every = flat["counts.npy"]
+        inner = flat.get("class_counts.npy", ())
         numbers = [*map(int, every + inner)]
         whole = numbers == [*every, *inner] and header["version"] == 1
         check(whole, "it is weighted or sparse, which is not checked here", 1)
@@ -120,7 +124,9 @@ class Counts:
         theirs = described(card["encoder"]["columns"], card["encoder"])
         check([*theirs.items()] == [*self.columns.items()], "it has other categories")
         check(json.dumps(card["classes"]) == self.classes, "it has other classes")
-        K, D, how = len(self.by_class), len(self.pairs), card.get("calibration")
+        K = len(self.by_class)
+        D = len(self.pairs)
+        how = card.get("calibration")
         if not how or how["kind"] == "temperature":  # which changes no decision
             check(not how or how["slope"] > 0, "its temperature is not positive")
             unity = [[int(a == b) for a in range(K)] for b in range(K)]
@@ -140,13 +146,16 @@ class Counts:
     def bounds(self, card: Any) -> dict[str, Fraction]:
         """Return gamma and the bounds of a model's rules."""
         unit, z, g = self.points(card)
-        part, columns = Fraction(1, len(z)), len(self.columns)
+        part = Fraction(1, len(z))
+        columns = len(self.columns)
 
         def closed(z: Any, pairs: Any, by_class: Any) -> tuple[Any, Any]:
-            n, total = sum(map(sum, by_class)) // columns, [*map(sum, zip(*z))]
+            n = sum(map(sum, by_class)) // columns
+            total = [*map(sum, zip(*z))]
             *each, both = (dot(f, [dot(row, f) for row in pairs]) for f in [*z, total])
             mean = part * sum(dot(row, total) for row in by_class)
-            L, V = sum(map(dot, by_class, z)) - mean, n * (sum(each) - part * both)
+            L = sum(map(dot, by_class, z)) - mean
+            V = n * (sum(each) - part * both)
             B = (Fraction(sum(each), unit) - 2 * L) / (n * unit) + 1 - part
             best = 2 * (1 - part - (max(L, 0) ** 2 / V if V else 0))
             check(min(B, best) >= 0, "no population has these counts")
@@ -158,12 +167,14 @@ class Counts:
             rows = [[v * (k == y) for v in row] for k, row in enumerate(self.by_class)]
             n = sum(rows[y]) // columns
             missed += n * min(1, closed(g, pairs, rows)[1]) if n else 0
-        best, most = min(best, missed / self.n), min(B, Fraction(1))
+        best = min(best, missed / self.n)
+        most = min(B, Fraction(1))
         return {"gamma": B / 2, "map": best, "renyi": most, "sharp": most}
 
     def upper(self, proof: Any) -> Fraction:
         """Return the error that the rule of the functions l_y does not exceed."""
-        K, blocks = len(self.by_class), self.blocks[:-1]
+        K = len(self.by_class)
+        blocks = self.blocks[:-1]
         cells = [(a, b) for i, j in combinations(blocks, 2) for a in i for b in j]
         whole = {type(v) for part in proof.values() for v in part} == {int}
         check(whole and len(cells) + K * len(self.pairs) < STEPS >> K, "it is too long")
@@ -171,10 +182,12 @@ class Counts:
         two = dict(zip(cells, proof["pair"], strict=True))
         mean = sum(v * self.pairs[a][b] for (a, b), v in two.items())  # of l_Y, times n
         mean += sum(map(dot, one, self.by_class))
-        sent, lack = iter(proof["messages"]), Fraction()
+        sent = iter(proof["messages"])
+        lack = Fraction()
         for S in range(1, 2**K):
             ys = [y for y in range(K) if S >> y & 1]
-            left, low = [*map(sum, zip(*(one[y] for y in ys)))], UNIT * (1 - len(ys))
+            left = [*map(sum, zip(*(one[y] for y in ys)))]
+            low = UNIT * (1 - len(ys))
             for i, j in combinations(blocks, 2):
                 m = {a: next(sent) for a in (*i, *j)}
                 some = ((a, b) for a in i for b in j if self.pairs[a][b])
@@ -186,7 +199,9 @@ class Counts:
 
     def lower(self, proof: Any) -> Fraction:
         """Return the Bayes error of a population that has these counts exactly."""
-        n, sums, mass = int(proof["rows"], 16), Counter[Any](), dict[Any, Any]()
+        n = int(proof["rows"], 16)
+        sums = Counter[Any]()
+        mass = dict[Any, Any]()
         check(len(proof["outcomes"]) * len(self.blocks) ** 2 < STEPS, "it is too long")
         for *codes, y, text in proof["outcomes"]:
             weight = int(text, 16) if len(text) < 9_999 else 0
@@ -203,19 +218,23 @@ class Counts:
 
 def answer(marginals: str, model: str = "", proof: str = "") -> tuple[int, str, Any]:
     """Return 0, 1 or 2, why, and claims: what, the number, the exact one, if proved."""
-    at, found, read = marginals, [], []
+    at = marginals
+    found = []
+    read = []
     try:
         for at, kind in (marginals, ""), (model, "renyi-model"), (proof, "renyi-proof"):
             small = not at or Path(at).is_file() and Path(at).stat().st_size <= BYTES
             check(small, "there is no such file, or it is too large")
             read.append(parse(Path(at).read_bytes(), kind) if at and kind else {})
-        (_, M, P), at = read, proof or model or marginals
+        at = proof or model or marginals
+        (_, M, P) = read
         claimed = (P["claims"] if P else M.get("certificate")) or {}
         about = claimed.get("basis", "marginals") == "marginals"
         check(about, "it is about rows, and counts prove nothing about rows", 1)
         check({"gamma", "upper", "lower"} & {*claimed}, "it claims nothing", 1)
         check(bool(M) == ("gamma" in claimed), "give the model it is about, or none", 1)
-        at, card = marginals, M.get("scorecard", {})
+        at = marginals
+        card = M.get("scorecard", {})
         C = Counts(at)
         alone = [row[a] for a, row in enumerate(C.pairs)]
         same = P["features"] == [*C.columns] if P else card["counts"] == alone
@@ -229,7 +248,8 @@ def answer(marginals: str, model: str = "", proof: str = "") -> tuple[int, str, 
         at = proof or at
         for what, holds in ("upper", le), ("lower", ge):
             if what in claimed:
-                bound, number = getattr(C, what)(P[what]), claimed[what]
+                bound = getattr(C, what)(P[what])
+                number = claimed[what]
                 found.append((f"{what}, any rule", number, bound, holds(bound, number)))
     except Exception as error:
         known = type(error) is AssertionError and len(error.args) == 2

@@ -58,7 +58,9 @@ def warn_dropped(count: int, target: str) -> None:
 
 def _outside() -> int:
     """Return the stack level, seen from `warn`, of the first frame outside renyi."""
-    level, frame = 1, sys._getframe(1)
+    level = 1
+    frame = sys._getframe(1)
     while frame.f_back and frame.f_code.co_filename.startswith(_PACKAGE):
-        level, frame = level + 1, frame.f_back
+        level = level + 1
+        frame = frame.f_back
     return level

@@ -32,7 +32,8 @@ Sink = Place | IO[bytes]
 
 def target(path: Place) -> Path:
     """Return the file that `path` leads to; refuse one that cannot be written."""
-    shown, place = os.fspath(path) or "''", Path(os.path.realpath(path))
+    shown = os.fspath(path) or "''"
+    place = Path(os.path.realpath(path))
     if place.is_dir() or shown.endswith(("/", os.sep)):
         raise IsADirectoryError(f"{shown} is a folder: name a file in it.")
     if place.is_symlink():

@@ -96,7 +96,8 @@ Floats = NDArray[np.float64]
 # What the second opinion may add to the bound.
 _PRICE = 1e-7
 # Rows by which the second opinion is smoothed, and the largest surprise it may have.
-_ROWS, _SURPRISE = 5.0, 50.0
+_ROWS = 5.0
+_SURPRISE = 50.0
 _MAX_CLASSES = 8  # every set of two classes or more has its own variables
 _CANDIDATES = 6  # for one edge at most
 _FALL = 1e-9  # a fall of the bound that is no rounding
@@ -173,31 +174,39 @@ def solve_tree(ambiguity: Ambiguity, *, interior: bool = True) -> TreeSolution:
         raise ValueError(_NO_DISTRIBUTION)
     used = sorted({i for table in ambiguity.tables for i in table.features})
     ambiguity = ambiguity.restricted(used)
-    layout, K, b = ambiguity.layout, ambiguity.n_classes, ambiguity.b
+    layout = ambiguity.layout
+    K = ambiguity.n_classes
+    b = ambiguity.b
     sets = sorted(class_sets(K)[K:], key=len, reverse=True)
     gains = np.array([len(S) - 1.0 for S in sets])
     agree = consistency_rows(layout, len(sets))
     ties = tie_rows(ambiguity, members(sets, K))
-    zeros, cost = np.zeros(agree.shape[0]), np.zeros((len(sets), layout.width))
+    zeros = np.zeros(agree.shape[0])
+    cost = np.zeros((len(sets), layout.width))
     cost[:, layout.cells(0)] = -gains[:, None]
-    least, most = np.append(zeros, np.full(len(b), -np.inf)), np.append(zeros, b)
+    least = np.append(zeros, np.full(len(b), -np.inf))
+    most = np.append(zeros, b)
     kept = np.ones(cost.size, bool)
     kept[ties.col[b[ties.row] <= 0]] = False  # a class of the set has no mass there
     row = np.append(agree.row, len(zeros) + ties.row)
-    column, value = np.append(agree.col, ties.col), np.append(agree.data, ties.data)
+    column = np.append(agree.col, ties.col)
+    value = np.append(agree.data, ties.data)
     there = kept[column]
     if K == 2 and not interior:  # of the two ends of a variable the lower one will do
         lower = np.repeat(b.reshape(-1, 2).argmin(axis=1), 2) == np.arange(len(b)) % 2
         there[len(agree.row) :] &= lower[ties.row]
-    row, column = row[there], column[there]
+    row = row[there]
+    column = column[there]
     rows = np.zeros(len(least), bool)
     rows[row] = True
     where = (np.cumsum(rows)[row] - 1, np.cumsum(kept)[column] - 1)
     shape = (int(rows.sum()), int(kept.sum()))
     A = sparse.csc_array((value[there], where), shape=shape)
     answer = _solved(Program(cost.ravel()[kept], A, least[rows], most[rows]), interior)
-    duals, x = np.zeros(len(least)), np.zeros(cost.size)
-    duals[rows], x[kept] = answer.duals, np.maximum(answer.x, 0.0)
+    duals = np.zeros(len(least))
+    x = np.zeros(cost.size)
+    duals[rows] = answer.duals
+    x[kept] = np.maximum(answer.x, 0.0)
     # Of cells without mass the program knows nothing: see Ambiguity.completed.
     multiplier = np.where(b > 0, np.maximum(-duals[len(zeros) :], 0.0), 0.0)
     multiplier = ambiguity.shifted(multiplier, _lack(ambiguity, multiplier))
@@ -228,7 +237,8 @@ def _lack(ambiguity: Ambiguity, multiplier: Floats) -> float:
 
 def least_sums(ambiguity: Ambiguity, multiplier: Floats, sets: list[Classes]) -> Floats:
     """Minimum over the possible x of Σ_{y∈S} λ_y(x), for each set S, by messages."""
-    K, inside = ambiguity.n_classes, members(sets, ambiguity.n_classes)
+    K = ambiguity.n_classes
+    inside = members(sets, ambiguity.n_classes)
     empty = (ambiguity.b <= 0).reshape(-1, K) @ inside > 0
     sums = np.where(empty, np.inf, multiplier.reshape(-1, K) @ inside)
     nodes = [np.zeros((size, len(sets))) for size in ambiguity.sizes.tolist()]
@@ -288,7 +298,8 @@ class _Growth:
 
     def _take(self, found: TreeSolution) -> None:
         """Go on with the solution along the tree; its bound never rises."""
-        self.found, self.errors = found, self._noted(self.edges, found)
+        self.errors = self._noted(self.edges, found)
+        self.found = found
         self.bounds.append(min([found.value, *self.bounds[-1:]]))  # but for rounding
 
     def _solve(self, edges: list[Edge]) -> TreeSolution:
@@ -337,7 +348,8 @@ def margins(edges: list[Edge], tables: list[Floats], spans: list[slice]) -> Floa
     """Margins of a measure on all features of a tree, from its tables on the edges."""
     found = np.zeros(spans[-1].stop)
     for (i, j), cells in zip(edges, tables, strict=True):
-        found[spans[i]], found[spans[j]] = cells.sum(axis=1), cells.sum(axis=0)
+        found[spans[i]] = cells.sum(axis=1)
+        found[spans[j]] = cells.sum(axis=0)
     return found
 
 
@@ -348,8 +360,10 @@ class Witnesses:
     """
 
     def __init__(self, loss: Floats, spans: list[slice]) -> None:
-        self._loss, self._spans = loss, spans
-        self._errors, self._masses = np.zeros((0, len(loss))), np.zeros(0)
+        self._loss = loss
+        self._spans = spans
+        self._errors = np.zeros((0, len(loss)))
+        self._masses = np.zeros(0)
 
     def add(self, errors: Floats, mass: float) -> None:
         """Remember a measure along the tree by its margins and its mass."""
@@ -364,7 +378,8 @@ class Witnesses:
     def extend(self, edge: Edge) -> None:
         """Go on along an edge with the measures it allows, shared out as it allows."""
         kept = self._excess(edge).max(axis=1, initial=0.0) <= _ROUNDING
-        self._errors, self._masses = self._errors[kept], self._masses[kept]
+        self._errors = self._errors[kept]
+        self._masses = self._masses[kept]
         old, new = (self._spans[i] for i in edge)
         block = self._loss[old, new]
         limits = block.sum(axis=1)

@@ -110,7 +110,8 @@ def _largest(share: Floats, weights: Floats) -> tuple[float, float]:
         bend = share / s**2 - (1 - share) / (1 - s) ** 2
         return float(weights @ (bend * _inverse(share, s) ** 2))
 
-    low, high = 1e-12, 1 - 1e-12
+    low = 1e-12
+    high = 1 - 1e-12
     s = 0.0 if slope(low) <= 0 else 1.0
     if slope(low) > 0 > slope(high):
         s = float(brentq(slope, low, high, xtol=1e-15))
@@ -194,7 +195,8 @@ class MinimaxProbabilityMachine(CountsClassifier):
         if space.kappa == 0:  # the means are equal: the larger class it is
             space = space._replace(b=0.5 - float(priors[1] >= priors[0]))
         self.kappa_ = space.kappa
-        classes, b = tuple(self.classes_.tolist()), np.asarray(-space.b)
+        classes = tuple(self.classes_.tolist())
+        b = np.asarray(-space.b)
         weights = m.feature_counts.diagonal()
         self.scorecard_ = Scorecard(m.encoder, classes, space.a, b, weights)
         match = self.scorecard_.match(m)

@@ -118,7 +118,8 @@ class ClosedForm(NamedTuple):
 def closed_form(card: Scorecard, match: Match) -> ClosedForm:
     """Return γ and the bounds on a model's error under marginals that it matches."""
     begun = time.perf_counter()
-    moments, mapped = moments_of_marginals(match), None
+    moments = moments_of_marginals(match)
+    mapped = None
     if card.mapped is not card:
         match = card.mapped.match(match.marginals)
         mapped = moments_of_marginals(match)
@@ -146,7 +147,8 @@ def bounds_of_moments(
         bounds = {**found.bounds, "map": decisions}
         return found._replace(bounds=bounds, conditional=mapped.conditional)
     K = len(moments.priors)
-    B, scaled = _risk(moments, card), _gain(moments, card)
+    B = _risk(moments, card)
+    scaled = _gain(moments, card)
     bounds = {
         "map": min(1.0, max(0.0, 2 * (1 - 1 / K - scaled)), 2 * B),
         "renyi": min(1.0, B),
@@ -173,7 +175,8 @@ def _risk(moments: ScoreMoments, card: Scorecard) -> float:
 
 def _gain(moments: ScoreMoments, card: Scorecard) -> float:
     """Return (E[t_Y − t̄])₊² / E‖t − t̄·1‖², rounded down."""
-    error, rounding = card.score_error, moments.off_rounding
+    error = card.score_error
+    rounding = moments.off_rounding
     if not math.isfinite(moments.spread + error + rounding):
         return 0.0
     lead = max(0.0, moments.lead - 2 * error - rounding)
@@ -188,20 +191,26 @@ def _gain(moments: ScoreMoments, card: Scorecard) -> float:
 @np.errstate(over="ignore", invalid="ignore")
 def moments_of_marginals(match: Match) -> ScoreMoments:
     """Return the moments of a scorecard's estimates under the marginals it matches."""
-    m, K = match.marginals, len(match.intercept)
-    Q, columns = m.feature_counts / m.n, m.encoder.columns
-    F, priors = np.zeros((Q.shape[0], K)), np.zeros(K)
-    F[:, match.classes], priors[match.classes] = m.F, m.class_probabilities
+    m = match.marginals
+    K = len(match.intercept)
+    Q = m.feature_counts / m.n
+    columns = m.encoder.columns
+    F = np.zeros((Q.shape[0], K))
+    priors = np.zeros(K)
+    F[:, match.classes] = m.F
+    priors[match.classes] = m.class_probabilities
     mu = Q.diagonal()
     P, b = centred(match.points, match.intercept, mu, columns.sizes)
-    off, shift = P - P.mean(axis=1, keepdims=True), b - b.mean()
+    off = P - P.mean(axis=1, keepdims=True)
+    shift = b - b.mean()
     lead = float((F * off).sum() + priors @ shift)  # E[s_Y − s̄]
     square = float(_squares(Q, mu, P, b).sum())  # E‖s‖²
     risk = square - 2 * lead + 1 - 1 / K
     spread = max(0.0, float(_squares(Q, mu, off, shift).sum()))
     rounding = len(mu) * _EPS * _magnitude(mu, P, b, columns)
     off_rounding = len(mu) * _EPS * _magnitude(mu, off, shift, columns)
-    used, by_class = int((mu > 0).sum()), None
+    used = int((mu > 0).sum())
+    by_class = None
     if K == 2 and priors.min() > 0:
         means = shift[1] + off[:, 1] @ F / priors
         pooled = max(0.0, spread / 2 - float(priors @ means**2)) + 3 * off_rounding
@@ -243,7 +252,8 @@ def moments_of_rows(
     total = float(n if weights is None else weights.sum())
     share = np.full(n, 1 / n) if weights is None else weights / weights.sum()
     priors = np.bincount(y, share, minlength=K).astype(np.float64)
-    own, middle = t[np.arange(n), y], t.mean(axis=1)
+    own = t[np.arange(n), y]
+    middle = t.mean(axis=1)
     lead = float(share @ (own - middle))
     risk = float(share @ ((t - np.eye(K)[y]) ** 2).sum(axis=1))
     spread = float(share @ ((t - middle[:, None]) ** 2).sum(axis=1))
@@ -254,7 +264,8 @@ def moments_of_rows(
     by_class = conditional = None
     if within:
         inner = _moments_within(t - 1 / K, y, share, error, near)
-        by_class, conditional = _class_scores(inner, np.arange(K)), cantelli(inner)
+        by_class = _class_scores(inner, np.arange(K))
+        conditional = cantelli(inner)
     elif K == 2 and priors.min() > 0:
         s = t[:, 1] - 0.5
         means = np.bincount(y, share * s, 2) / priors
@@ -272,10 +283,12 @@ def _moments_within(
     """Return the moments of rows' scores within each class."""
     K = s.shape[1]
     priors = np.bincount(y, share, minlength=K).astype(np.float64)
-    means, covariances = np.zeros((K, K)), np.zeros((K, K, K))
+    means = np.zeros((K, K))
+    covariances = np.zeros((K, K, K))
     square_error = 0.0
     for k in np.flatnonzero(priors):
-        own, w = s[y == k], share[y == k] / priors[k]
+        own = s[y == k]
+        w = share[y == k] / priors[k]
         means[k] = w @ own
         off = own - means[k]
         covariances[k] = off.T @ (w[:, None] * off)
@@ -366,7 +379,8 @@ def class_moments(P: Floats, b: Floats, inner: Array, sizes: Array) -> ClassMome
         covariances[y] = off.T @ (inner[y] / totals[y]) @ off
     reach = np.maximum.reduceat(np.abs(P).max(axis=1), starts).sum()
     largest = float(reach + np.abs(b).max())
-    error, square_error = score_error(P, b, sizes), _EPS * len(P) * largest * largest
+    error = score_error(P, b, sizes)
+    square_error = _EPS * len(P) * largest * largest
     priors = totals / totals.sum()
     return ClassMoments(priors, means, covariances, error, square_error, largest)
 
@@ -403,7 +417,8 @@ def _missed(mean: Floats, covariance: Floats) -> float:
     found = [1.0]
     for R in _correlations(noise):
         inverse = np.linalg.inv(R)
-        g, H = inverse.sum(axis=1), inverse * (noise + 1)
+        g = inverse.sum(axis=1)
+        H = inverse * (noise + 1)
         # Every x ≥ 0 is a proof. `mean` is a = 1, which the closed form takes.
         for x in (np.maximum(np.linalg.solve(H, g), 0), mean / mean.max()):
             gain = max(0.0, float(g @ x))

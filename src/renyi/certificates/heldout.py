@@ -124,7 +124,8 @@ def heldout_bounds(
     """Return the bounds from estimates, classes and answers of rows in random order."""
     gamma = heldout_gamma(t, y, risk_range(P, b, sizes), confidence)
     mapped = heldout_map(t, y, P, b, sizes, confidence)
-    bounds, errors = {**gamma_bounds(gamma), "map": mapped}, int((answers != y).sum())
+    bounds = {**gamma_bounds(gamma), "map": mapped}
+    errors = int((answers != y).sum())
     sampled = clopper_pearson(errors, len(y), confidence)
     return HeldoutBounds(gamma, bounds, sampled, errors / len(y))
 
@@ -168,7 +169,8 @@ def heldout_map(
     least = 0.25
     for j, scale in enumerate(scales):
         spent = (1 - confidence) * (0.8 if j == 0 else 0.2 / len(_SCALES))
-        upper, t = risk_range(scale * P, scale * b, sizes), 1 / K + scale * off
+        upper = risk_range(scale * P, scale * b, sizes)
+        t = 1 / K + scale * off
         least = min(least, heldout_gamma(t, y, upper, 1 - spent, below=least))
     return 4 * least
 
@@ -184,9 +186,11 @@ def risk_range(P: Floats, b: Floats, sizes: Codes) -> float:
     smaller where each category speaks for one class. For two classes, with points −z
     and z, the first is exact: ``(½ + max(h(z), h(−z)))²``.
     """
-    K, starts = P.shape[1], offsets(sizes)[:-1]
+    K = P.shape[1]
+    starts = offsets(sizes)[:-1]
     least, most = _extremes(P, sizes)
-    low, high = 1 / K + b + least, 1 / K + b + most
+    low = 1 / K + b + least
+    high = 1 / K + b + most
     other = np.maximum(low**2, high**2)
     own = np.maximum((1 - low) ** 2, (high - 1) ** 2)
     boxes = other.sum() - other + own
@@ -236,7 +240,9 @@ def betting_bound(
     if v.mean() >= min(below, upper):
         return float(upper)
     v = np.minimum(v / upper, 1.0)
-    n, log, steps = len(v), -math.log1p(-confidence), np.arange(2, len(v) + 2)
+    n = len(v)
+    log = -math.log1p(-confidence)
+    steps = np.arange(2, len(v) + 2)
     # As if there had been one more value of mean ½ and variance ¼ before.
     off = v - (0.5 + np.cumsum(v)) / steps
     spread = np.concatenate([[0.25], (0.25 + np.cumsum(off**2))[:-1] / steps[:-1]])
@@ -258,7 +264,8 @@ def kl_bound(mean: float, n: float, upper: float, confidence: float) -> float:
     check_share("confidence", confidence)
     if upper == np.inf or mean >= upper:
         return float(upper)
-    p, log = max(0.0, mean / upper), -math.log1p(-confidence)
+    p = max(0.0, mean / upper)
+    log = -math.log1p(-confidence)
 
     def rejected(m: float) -> bool:
         entropy = scipy.special.rel_entr
@@ -340,7 +347,8 @@ def bounds_of_marginals(
     confidence: float,
 ) -> HeldoutBounds:
     """Return the bounds from the marginals of the half that each model has not seen."""
-    each, gammas = each_of_two(confidence), []
+    each = each_of_two(confidence)
+    gammas = []
     for card, m in zip(cards, judges, strict=True):
         seen = closed_form(card, card.match(m)).gamma
         gammas.append(kl_bound(seen, m.n, largest_residual(card), each))
@@ -392,7 +400,9 @@ def average(
             f"{list(second.classes)}: train both on the same classes."
         )
     encoder, *recoded = recoding.union(first.encoder, second.encoder)
-    points, unseen, shared = [], [], []
+    points = []
+    unseen = []
+    shared = []
     for card, codes in zip((first, second), recoded, strict=True):
         tables, starts = card.tables
         places = [start + own for start, own in zip(starts, codes, strict=True)]

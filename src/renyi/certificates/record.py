@@ -40,7 +40,8 @@ EXACT = "exact worst case"
 
 # The bound is not shown bare when the estimated risk exceeds gamma by this factor, and
 # by so much that the bounds would be others.
-_OPTIMISM, _EXCESS = 1.5, 1e-3
+_OPTIMISM = 1.5
+_EXCESS = 1e-3
 
 _FIELDS: dict[str, tuple[type, ...]] = {
     "gamma": NUMBER,
@@ -426,7 +427,8 @@ def _is_valid(data: dict[str, Any]) -> bool:
             len(pair) == 2 and isinstance(pair[0], kind) and type(pair[1]) in NUMBER
         ):
             return False
-    codes, warnings = data["warning_codes"], data["warnings"]
+    codes = data["warning_codes"]
+    warnings = data["warnings"]
     return (
         all(isinstance(text, str) for text in warnings)
         and len(codes) == len(warnings)

@@ -159,7 +159,8 @@ def ranking_lines(c: Certificate) -> list[str]:
     """Return what holds whatever the shares of two classes, where that says much."""
     if c.auc is None or c.any_prevalence is None or c.auc <= 0.5:
         return []
-    area, error = f"{rounded_down(c.auc, 3):.3f}", at_most(c.any_prevalence, 1)
+    area = f"{rounded_down(c.auc, 3):.3f}"
+    error = at_most(c.any_prevalence, 1)
     return [f"At any prevalence: AUC at least {area}, rule map errs at most {error}."]
 
 
@@ -224,7 +225,8 @@ def population_sentence(c: Certificate) -> str:
     """Say what holds of the model on the population of its rows, and how surely."""
     assert c.confidence is not None
     assert c.sampled_error is not None
-    sure, bound = f"With confidence {chosen_percent(c.confidence)}", c.bounds[c.rule]
+    sure = f"With confidence {chosen_percent(c.confidence)}"
+    bound = c.bounds[c.rule]
     pairs = pairs_text(c, "pairs of columns")
     here = "on the population that the rows were drawn from"
     if c.sampled_error == bound:

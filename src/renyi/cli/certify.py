@@ -215,7 +215,8 @@ def _proof_text(facts: Facts) -> list[str]:
     if "proof" not in facts:
         return []
     proof = facts["proof"]
-    proves, claims = proof["proves"], []
+    proves = proof["proves"]
+    claims = []
     if "upper" in proves:
         claims.append(f"some rule errs at most {at_most(proves['upper'])}")
     if "lower" in proves:
@@ -302,7 +303,8 @@ def _write_worst(place: Path, result: MinimaxResult, inert: bool) -> str | None:
 
 def minimax_facts(m: Marginals, result: MinimaxResult) -> Facts:
     """Return what is known of the smallest worst error, as plain values."""
-    worst, lp = result.worst_distribution, result.method == "lp"
+    worst = result.worst_distribution
+    lp = result.method == "lp"
     lower = None if worst is None else result.lower
     name = result.origin if lp else f"{MINIMAX} ({result.method})"
     found = Step(name, result.upper, lower, result.seconds, result.status)

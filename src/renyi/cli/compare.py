@@ -87,7 +87,9 @@ def _rows_and_models(
                 "fit: allow more with --memory, or use a sample."
             )
         rows = inputs.usable_rows(args, encoder)
-        X, y, target = rows.X, rows.y, rows.target
+        X = rows.X
+        y = rows.y
+        target = rows.target
     models = []
     for path in dict.fromkeys(args.models):
         clf = inputs.load_model(path)
@@ -96,7 +98,9 @@ def _rows_and_models(
         own, cells = heldout_rows(clf, path, args.file, args.target)
         labels = np.array([label_text(cell) for cell in cells], object)
         if y is None:
-            X, y, target = own, labels, args.target or clf._target
+            X = own
+            y = labels
+            target = args.target or clf._target
         else:
             same = [label_text(cell) for cell in np.asarray(y, object).tolist()]
             if labels.tolist() != same:
@@ -126,7 +130,8 @@ _LEGEND = (
 
 def _text(found: judging.Comparison, facts: Facts) -> str:
     """Return the comparison as plain text."""
-    sure, target = chosen_percent(found.confidence), one_line(found.target, 40)
+    sure = chosen_percent(found.confidence)
+    target = one_line(found.target, 40)
     done = found.judged
     lines = [f"Methods for {target!r}, lowest error first (*: may be the best)"]
     lines.append(_ERRORS.format("", "error", sure, "to least", sure))

@@ -18,7 +18,8 @@ from renyi.writing import encoded, replacing
 _TABLES = ("csv", "md")  # points, which no rule goes by
 _POINTS = (*integer_card.FORMATS, *(f for f in EXPORTS if f in formats.FUNCTIONS))
 # Options that one kind of export has, and others do not.
-_SQL, _CARD = ("table", "label"), ("file", "spreadsheet")
+_SQL = ("table", "label")
+_CARD = ("file", "spreadsheet")
 _OTHERS = {
     "sql": ("format", "prevalence", *_CARD),
     "points": (*_SQL, "prevalence"),
@@ -129,7 +130,8 @@ def _chosen(
     args: Args, among: tuple[str, ...], usual: str | None
 ) -> tuple[str, Path | None]:
     """Return the format, by its name or the ending of a file, and the place."""
-    form, place = args.format, None
+    form = args.format
+    place = None
     endings = {EXPORTS[f]: f for f in among}
     if args.out is not None:
         wanted = (EXPORTS[form],) if form in among else tuple(endings)

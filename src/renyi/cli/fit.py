@@ -91,7 +91,8 @@ def run(args: Args, recorded: Recorded) -> None:
         facts, source = (_train_on_stream if streamed else train)(args, clf)
     m = _marginals_to_write(args, clf, source)
     if prefix is not None and m is None:
-        place, other = Path(prefix + MARGINALS), Path(args.file)
+        place = Path(prefix + MARGINALS)
+        other = Path(args.file)
         if place.is_file() and not same_file(place, other):
             warn(
                 f"{place} was not overwritten: its marginals are not those of this "
@@ -154,7 +155,8 @@ def _cross_fit(
     if method == "average":
         clf = safe.classifier_
         return clf, _fit_facts(clf, rows.target, rows.shares(), error), rows
-    c, first = safe.certificate_, safe.halves_[0]
+    c = safe.certificate_
+    first = safe.halves_[0]
     facts = _fit_facts(first, rows.target, rows.shares(), error)
     facts |= {"method": method, "certificate": certificate_facts(c), "rows": c.n}
     facts |= dict.fromkeys(("loo_error", "risk")) | {"important": None}
@@ -195,7 +197,8 @@ def _check_rows_in_memory(args: Args, order: int) -> None:
 
 def _train_on_stream(args: Args, estimator: Any) -> tuple[Facts, Marginals]:
     """Train on rows that are not held in memory, as on rows that are."""
-    within, encoder = estimator._class_pairs_for() is not None, inputs.encoder_of(args)
+    within = estimator._class_pairs_for() is not None
+    encoder = inputs.encoder_of(args)
     with CountedRows() as rows:
         m = streams.streamed_marginals(args, encoder, within, False, rows)
         inputs.warn_of_labels(m.encoder.columns)
@@ -218,7 +221,9 @@ def _train_on_stream(args: Args, estimator: Any) -> tuple[Facts, Marginals]:
 
 def _error(estimator: Any, blocks: Iterable[TrainingRows]) -> float:
     """Return the share of rows that a model of single columns answers wrongly."""
-    clf, wrong, total = getattr(estimator, "classifier_", estimator), 0.0, 0.0
+    clf = getattr(estimator, "classifier_", estimator)
+    wrong = 0.0
+    total = 0.0
     card = clf.scorecard_.of_rule(clf.rule)
     for block in blocks:
         codes = block.codes[block.encoder.columns.places(clf.encoder_.feature_names)]
@@ -276,7 +281,9 @@ def _fit_facts(
 ) -> Facts:
     """Return what was learned, as plain values."""
     clf: RenyiModel = getattr(estimator, "classifier_", estimator)
-    choice, certificate, card = clf.alpha_choice_, clf.certificate_, clf.scorecard_
+    choice = clf.alpha_choice_
+    certificate = clf.certificate_
+    card = clf.scorecard_
     return {
         "renyi": __version__,
         "target": target,
@@ -310,7 +317,8 @@ def _important(card: Scorecard) -> list[Facts]:
     the one that moves a class's score most counts, rare ones less: points above the
     feature's mean times the root of the share of rows.
     """
-    sizes, starts = card.encoder.columns.sizes, offsets(card.encoder.columns.sizes)
+    sizes = card.encoder.columns.sizes
+    starts = offsets(card.encoder.columns.sizes)
     order = by_importance(card)
     matter = order[(sizes[order] > 1) & (card.importance[order] > 0)][:_TOP]
     return [
@@ -437,7 +445,8 @@ def certificate_text(c: Certificate) -> list[str]:
 def _meaning(c: Certificate, beyond: str) -> str:
     assert c.majority is not None
     label, always = c.majority
-    bound, sharp = c.bounds[c.rule], c.bounds["sharp"]
+    bound = c.bounds[c.rule]
+    sharp = c.bounds["sharp"]
     if bound >= always:
         text = (
             "the closed form of this rule is no better than always answering "

@@ -26,10 +26,12 @@ from renyi.warnings import warn
 Floats = NDArray[np.float64]
 
 CLASSES = ("control", "case")
-_FAR, _SURE = 0.15, 6.0  # how far apart frequencies contradict: and in errors
+_FAR = 0.15  # how far apart frequencies contradict: and in errors
+_SURE = 6.0
 _SMALLEST = 1e-6  # alpha: below, points are rounding
 _MOST = 0.01  # share of variants that may contradict, and are dropped
-_TOP, _SHOWN = 10, 5
+_TOP = 10
+_SHOWN = 5
 
 
 def fit(args: Args, recorded: Recorded) -> None:
@@ -115,7 +117,8 @@ def _agreeing(
     prevalence: float | None,
 ) -> NDArray[np.bool_]:
     """Return which variants are as frequent in the panel; refuse if many are not."""
-    ours, shares = _frequency(counts, prevalence), _class_shares(counts, prevalence)
+    ours = _frequency(counts, prevalence)
+    shares = _class_shares(counts, prevalence)
     mean = np.clip((ours + np.nan_to_num(theirs)) / 2, 0.01, 0.99)
     people = (shares**2 / counts.sum(axis=2)).sum(axis=1) + 1 / panel.packed.n
     error = np.sqrt(mean * (1 - mean) / 2 * people)
@@ -159,7 +162,8 @@ def fit_counts(
     f = np.zeros((G.d, 4))
     f[:, OBSERVED] = share * (1 - share) * (p[:, 1] - p[:, 0])
     f[:, MISSING] = (kernel.means * f[:, OBSERVED]).sum(axis=1)
-    K, u = kernel.matrix(), scores(G, f)
+    K = kernel.matrix()
+    u = scores(G, f)
     K -= K.mean(axis=0)
     K -= K.mean(axis=1)[:, None]
     if not np.trace(K) > 1e-9 * G.n:

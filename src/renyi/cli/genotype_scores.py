@@ -40,7 +40,8 @@ def predict(args: Args, recorded: Recorded) -> None:
         used = genotypes.log_left_out(log, "without all covariates", known)
         if not used.any() and set(model.covariates) <= {*covariates}:
             raise ValueError(f"{args.covar} has no sample with all covariates.")
-        G, covariates = G.select(samples=used), covariates[used]
+        G = G.select(samples=used)
+        covariates = covariates[used]
     scored = model.score(G, covariates, args.build, args.same_strand)
     table = genotypes.sample_ids(G)
     facts: Facts = {"samples": G.packed.n, **scored.record.to_dict()}

@@ -79,9 +79,13 @@ def requested(args: Args) -> bool:
             f"{args.files[1]} is one file too many: genotypes are read from one, here "
             f"{place} (merge files with 'plink2 --pmerge-list')."
         )
-    others, what, held = OWN_OPTIONS, "genotypes (.bed, .pgen)", "none"
+    others = OWN_OPTIONS
+    what = "genotypes (.bed, .pgen)"
+    held = "none"
     if place is not None:
-        others, what, held = TABLE_OPTIONS, "tables", "genotypes"
+        others = TABLE_OPTIONS
+        what = "tables"
+        held = "genotypes"
     elif args.command == "fit":
         others = (*OWN_OPTIONS, "prevalence", "plot")
     source = args.file or "the query"
@@ -235,7 +239,8 @@ def _groups(args: Args, samples: pd.DataFrame) -> pd.Series | None:
 
 def fit(args: Args, recorded: Recorded) -> None:
     """Train a classifier of genotypes, and say how well it answers left-out samples."""
-    prefix, picture = check_prefix(args), _check_options(args)
+    prefix = check_prefix(args)
+    picture = _check_options(args)
     begun = datetime.now().astimezone()
     study = _study(args)
     X = None
@@ -322,7 +327,9 @@ def _learned(
         )
         for dominance in (not args.additive, args.additive)
     )
-    G, y, groups = study.genotypes, study.y, study.groups
+    G = study.genotypes
+    y = study.y
+    groups = study.groups
     compared = rest = None
     with Meter() as meter:
         meter(Progress("learning", facts=study.log[-1].removesuffix(" remaining.")))
@@ -374,7 +381,8 @@ def _facts(
     measures: RiskMeasures,
     model: GenotypeScores,
 ) -> Facts:
-    figures, counts = clf.figures_, np.bincount(study.y, minlength=2)
+    figures = clf.figures_
+    counts = np.bincount(study.y, minlength=2)
     return {
         "renyi": __version__,
         "samples": len(study.y),
@@ -405,7 +413,8 @@ def _compared(clf: GenotypeModel, other: GenotypeModel, found: Comparison) -> Fa
         name: {what: getattr(found, what)[k] for what in found._fields}
         for k, name in enumerate(names)
     }
-    figures, unexplained = clf.figures_, 1 - found.r2.first
+    figures = clf.figures_
+    unexplained = 1 - found.r2.first
     if figures.covariates_risk is not None:
         rows["covariates"] = {
             "error": figures.covariates_error,
@@ -464,7 +473,8 @@ def _compared_lines(compared: Facts) -> list[str]:
     """Return both codings and their difference in words."""
     names = {"dominance": f"dominance, {CODINGS[True]}", "additive": CODINGS[False]}
     names["covariates"] = "covariates alone"
-    kept, measures = compared["in_model"], ("error", "auc", "r2")
+    kept = compared["in_model"]
+    measures = ("error", "auc", "r2")
     lines = [
         "The two models on the same left-out samples (R² of scores as they are)",
         f"  {'':<39} {'error':>8} {'AUC':>8} {'R²':>8}",

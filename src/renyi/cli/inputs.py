@@ -142,7 +142,8 @@ def own_marginals(args: Args, clf: RenyiModel) -> Marginals | None:
     """Return the marginals that were named, or those that fit wrote beside a model."""
     if args.file is not None:
         return load_marginals(args.file)
-    place, trained = beside(args.model), clf.data_digest_
+    place = beside(args.model)
+    trained = clf.data_digest_
     if not place.is_file():
         return None
     m = load_marginals(str(place))
@@ -297,7 +298,8 @@ def warn_of_identifiers(X: pa.Table, which: str = "") -> None:
     for name, column in zip(X.column_names, X.columns, strict=True):
         if not pa.types.is_integer(column.type):
             continue
-        count, n = pc.count_distinct(column).as_py(), len(column)
+        count = pc.count_distinct(column).as_py()
+        n = len(column)
         if may_identify_rows(count, n):
             warn(
                 f"Column {name!r} has {count:,} different values in {which}{n:,} rows: "

@@ -84,7 +84,8 @@ def merge(args: Args, recorded: Recorded) -> None:
 def subtract(args: Args, recorded: Recorded) -> None:
     """Take the rows of some marginals out of others."""
     place = output.check_place(args, args.out, (MARGINALS,))
-    first, second = load_marginals(args.first), load_marginals(args.second)
+    first = load_marginals(args.first)
+    second = load_marginals(args.second)
     with inputs.naming(f"{args.second} cannot be subtracted from {args.first}"):
         rest = first - second
     _save(dataclasses.replace(rest, provenance=first.provenance), place, args)

@@ -179,7 +179,9 @@ class Meter(contextlib.AbstractContextManager["Meter"]):
 
     def __init__(self, shown: bool = True) -> None:
         self._shown = shown and sys.stderr.isatty()
-        self._step, self._next, self._length = "", 0.0, 0
+        self._step = ""
+        self._next = 0.0
+        self._length = 0
 
     def __exit__(self, *_: object) -> None:
         """Clear the line."""
@@ -191,7 +193,8 @@ class Meter(contextlib.AbstractContextManager["Meter"]):
         """Rewrite the line, a few times a second at most."""
         now = time.monotonic()
         if self._shown and (progress.step != self._step or now >= self._next):
-            self._step, self._next = progress.step, now + _PAUSE
+            self._step = progress.step
+            self._next = now + _PAUSE
             self._write(str(progress))
 
     def search(self, name: str, state: Progress | None = None) -> None:
@@ -306,7 +309,8 @@ def keep_model(
     recorded: Recorded,
 ) -> None:
     """Write a model with its log and marginals if asked to; print the facts of it."""
-    prefix, others = prefix_of(args, counts=False), facts.pop("written", {})
+    prefix = prefix_of(args, counts=False)
+    others = facts.pop("written", {})
     step = keeping(args)
     names: dict[str, str] = {}
     if prefix is not None:

@@ -93,7 +93,10 @@ class RowsToAnswer:
         target: str | None = None,
         where: str | None = None,
     ) -> None:
-        self.clf, self.ids, self.target, self.where = clf, ids, target, where
+        self.clf = clf
+        self.ids = ids
+        self.target = target
+        self.where = where
         self.tables = files.open_tables(paths)
         self.features = list(clf.encoder_.input_names)
         self.of_csv = isinstance(self.tables[0], CsvFile)
@@ -227,7 +230,8 @@ def _answer_all(
     args: Args, rows: RowsToAnswer, write: Write, meter: Meter
 ) -> tuple[int, Facts | None]:
     """Answer batch after batch; return the number of rows, and the errors if known."""
-    begun, labels = time.monotonic(), rows.clf.classes_.tolist()
+    begun = time.monotonic()
+    labels = rows.clf.classes_.tolist()
     unseen: Any = 0
     count = judged = wrong = 0
     for X, ids, truth in rows.batches():
@@ -295,10 +299,14 @@ def warn_of_unseen(clf: RenyiModel, counts: Any) -> None:
     total = int(counts.sum())
     if not total:
         return
-    cells, count, their = f"{total:,} cells hold labels", "they count", "their"
+    cells = f"{total:,} cells hold labels"
+    count = "they count"
+    their = "their"
     where = f"most of them in {clf.encoder_.single.feature_names[counts.argmax()]!r}"
     if total == 1:
-        cells, count, their = "1 cell holds a label", "it counts", "its"
+        cells = "1 cell holds a label"
+        count = "it counts"
+        their = "its"
         where = where.removeprefix("most of them ")
     whose = (
         f"{their} column" if clf.encoder_.order == 1 else f"each of {their} features"

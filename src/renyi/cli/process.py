@@ -49,7 +49,8 @@ def with_options(text: str, options: Iterable[str] = ()) -> str:
     >>> with_options("Drop 'min_count (in Python, x)' by min_count=2.", ["min_count"])
     "Drop 'min_count (in Python, x)' by --min-count 2."
     """
-    given, quoted = {*options}, list[str]()
+    given = {*options}
+    quoted = list[str]()
 
     def hide(found: re.Match[str]) -> str:
         quoted.append(found[0])
@@ -61,7 +62,8 @@ def with_options(text: str, options: Iterable[str] = ()) -> str:
     if "no_intercept" in given:
         text = text.replace("fit_intercept=False", "--no-intercept")
     for name in _PARAMETERS & given:
-        shown, alone = option(name), rf"(?<![\w'\"./-]){name}"
+        shown = option(name)
+        alone = rf"(?<![\w'\"./-]){name}"
         text = re.sub(rf"{alone}=True\b", shown, text)
         text = re.sub(rf"{alone}='?([^\s',;:)]*[^\s',;:).])'?", rf"{shown} \1", text)
         if "_" in name:
@@ -75,7 +77,8 @@ class PrintableStream:
     """A stream to which text goes in its printable form, and nothing else."""
 
     def __init__(self, stream: Any, needed: bool) -> None:
-        self.stream, self._needed = stream, needed
+        self.stream = stream
+        self._needed = needed
         # A terminal that lacks a letter of somebody's column name must not stop us.
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")

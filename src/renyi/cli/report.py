@@ -53,7 +53,8 @@ def _text(facts: Facts) -> str:
 def _found(args: Args, made: dict[str, str]) -> Report:
     if score_files.is_model(files.existing(args.model)):
         why = f"is for models of tables, and {args.model} is one of genotypes"
-        names, why = ("file", "rows", "level", "path"), f"{why}: leave it out"
+        names = ("file", "rows", "level", "path")
+        why = f"{why}: leave it out"
         inputs.check_not_given(args, names, why, file="MARGINALS")
         return genotype_report(score_files.GenotypeScores.load(args.model), made)
     clf = inputs.load_model(args.model)

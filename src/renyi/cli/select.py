@@ -60,7 +60,8 @@ def run(args: Args, recorded: Recorded) -> None:
 
 def _warn_of_many_labels(selector: SelectorModel) -> None:
     """Warn of columns that may have entered early for their many labels alone."""
-    n, columns = selector.classifier_.certificate_.n, selector.encoder_.columns
+    n = selector.classifier_.certificate_.n
+    columns = selector.encoder_.columns
     for name, size in zip(columns.names, columns.sizes.tolist(), strict=True):
         many = size > _ROWS_PER_LABEL > n / size
         if many and selector.order == 1:
@@ -89,7 +90,9 @@ def _marginals_to_write(args: Args, selector: SelectorModel) -> Marginals | None
 
 def _facts(args: Args, selector: SelectorModel) -> Facts:
     """Return all that came of the selection, as plain values."""
-    path, tried, penalty = selector.path_, selector.cv_, selector.penalty_
+    path = selector.path_
+    tried = selector.cv_
+    penalty = selector.penalty_
     facts: Facts = {
         "order": selector.order,
         "path": output.records(path.frame().reset_index()),
@@ -112,7 +115,8 @@ def _facts(args: Args, selector: SelectorModel) -> Facts:
 
 def _why(args: Args, selector: SelectorModel) -> str:
     """Say in words how the features were chosen."""
-    k, penalty = len(selector.features_), selector.penalty_
+    k = len(selector.features_)
+    penalty = selector.penalty_
     if args.n_features is not None:
         return f"the first {k} of the path, as requested."
     if args.max_error is not None:
@@ -143,11 +147,14 @@ def _why(args: Args, selector: SelectorModel) -> str:
 
 def _text(facts: Facts, selector: SelectorModel) -> str:
     """Return the same as plain text."""
-    path, tried, order = selector.path_, selector.cv_, facts["order"]
+    path = selector.path_
+    tried = selector.cv_
+    order = facts["order"]
     lines = ["Features in order of entry (*: selected)", path.text(selector.features_)]
     lines += map(output.indented, _legend(selector))
     what = "features" if order == 1 else f"tuples of {order} columns"
-    names, columns = facts["selected"], facts["columns"]
+    names = facts["selected"]
+    columns = facts["columns"]
     count = f"{len(names)} of {path.n_features} {what}"
     lines += ["", wrapped(f"Selected {count}: {facts['why']}")]
     if order > 1 or any(len(name) > WIDTH for name in names):  # not shown in full
@@ -266,7 +273,8 @@ def _matrix_facts(m: Marginals) -> Facts:
 
 def _matrix_text(facts: Facts) -> str:
     """Return the matrix as plain text, a few columns at a time, by their numbers."""
-    names, digits = facts["columns"], len(str(len(facts["columns"])))
+    names = facts["columns"]
+    digits = len(str(len(facts["columns"])))
     rows = number_of_rows(facts["rows"])
     lines = [f"Maximal correlation of every pair of columns, from {rows}"]
     for first in range(0, len(names), _WIDE):

@@ -67,7 +67,8 @@ def counted(args: Args) -> Marginals:
     """Return the marginals of a file, or those of a table, counted."""
     if args.file.endswith(MARGINALS):
         return inputs.chosen_marginals(args)
-    encoder, within = inputs.encoder_of(args), args.class_conditional
+    encoder = inputs.encoder_of(args)
+    within = args.class_conditional
     if is_too_large(args):
         m = streamed_marginals(args, encoder, within, False)
     else:
@@ -120,7 +121,9 @@ class KeptRows:
 
         Where leave-one-out makes use of rows, their codes are small beside the counts.
         """
-        m, seen, found = self.marginals, 0, []
+        m = self.marginals
+        seen = 0
+        found = []
         if codes and n is None:
             n_rows = self.rows.n
             size = n_rows * len(m.encoder.columns)
@@ -137,7 +140,8 @@ class KeptRows:
 
     def blocks(self, codes: bool = True) -> Iterator[TrainingRows]:
         """Yield the rows, block by block, or their weights alone."""
-        m, columns = self.marginals, self.rows.columns
+        m = self.marginals
+        columns = self.rows.columns
         places = columns.places(m.encoder.feature_names if codes else [])
         classes = inputs.class_labels(columns[-1].categories).tolist()
         y = np.array([m.classes.index(label) for label in classes])
@@ -197,7 +201,8 @@ def _of_files(
             if counted is not None:
                 some = without_views(first).filter(pa.array(counted)).select(suspects)
                 inputs.warn_of_identifiers(some, "" if whole else "the first ")
-    kept, how = args.checkpoint, (target, encoder, class_conditional)
+    kept = args.checkpoint
+    how = (target, encoder, class_conditional)
     which: Any = {"where": args.where, "sql": args.sql, "weight": args.weight}
     which |= {"columns": columns, "kinds": kinds, "checkpoint": kept}
     which |= {"accepted": accepted, "until": args.until, "rows": rows}

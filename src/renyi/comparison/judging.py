@@ -174,7 +174,8 @@ def compare(
     truth = _texts(y)
     parts = _parts(truth, folds, test, seed)
     judged = np.sort(np.concatenate([rows for _, rows in parts]))
-    steps, begun = len(them) * (len(parts) + (folds is not None)), time.monotonic()
+    steps = len(them) * (len(parts) + (folds is not None))
+    begun = time.monotonic()
     done = itertools.count()
 
     def tell(name: str) -> None:
@@ -255,12 +256,15 @@ def _answers(
 
     It is the one to use: trained on all rows after folds, else that which was judged.
     """
-    wrong, loss = np.zeros(len(truth), bool), np.zeros(len(truth))
-    model, seconds = one.model, None
+    wrong = np.zeros(len(truth), bool)
+    loss = np.zeros(len(truth))
+    model = one.model
+    seconds = None
     for train, rows in parts:
         tell(one.name)
         if one.make is not None:
-            model, given = one.make(), (take_rows(one.X, train), take_rows(y, train))
+            model = one.make()
+            given = (take_rows(one.X, train), take_rows(y, train))
             seconds = _train(model, *given)
         part = take_rows(one.X, rows)
         wrong[rows] = _texts(model.predict(part)) != truth[rows]
@@ -304,11 +308,13 @@ def _promises(
     one: Candidate, model: Any, y: Any, rows: Any, confidence: float
 ) -> dict[str, Any]:
     """Return what is certified of a model: by itself, and by test rows if there are."""
-    found, labels = _certified(model, confidence), np.asarray(y, object)
+    found = _certified(model, confidence)
+    labels = np.asarray(y, object)
     if one.make is None:
         c = certify(model, one.X, labels.tolist(), confidence=confidence)
         if "training-rows" in c.warning_codes:
-            found["note"], rows = SEEN, None  # which prove nothing of it
+            found["note"] = SEEN  # which prove nothing of it
+            rows = None
     if rows is not None and hasattr(model, "scorecard_") and "population" not in found:
         part = take_rows(one.X, rows)
         c = certify(model, part, labels[rows].tolist(), confidence=confidence)
@@ -358,7 +364,8 @@ class _Intervals(NamedTuple):
         if self.folds is None:
             n = len(values)
             return float(values.std(ddof=1)) / math.sqrt(n), n - 1
-        k, sizes = self.folds, np.bincount(self.place, minlength=self.folds)
+        k = self.folds
+        sizes = np.bincount(self.place, minlength=self.folds)
         means = np.bincount(self.place, values, k) / sizes
         if np.ptp(means) <= _EQUAL:  # rounding is no spread
             return 0.0, k - 1
@@ -377,7 +384,8 @@ class _Intervals(NamedTuple):
         low, high = share_interval(int(wrong.sum()), len(wrong), self.confidence)
         if self.folds is not None:
             _, below, above = self.mean(wrong.astype(np.float64))
-            low, high = min(low, max(0.0, below)), max(high, min(1.0, above))
+            low = min(low, max(0.0, below))
+            high = max(high, min(1.0, above))
         return Estimate(float(wrong.mean()), low, high)
 
     def difference(self, a: NDArray[np.bool_], b: NDArray[np.bool_]) -> Estimate:
@@ -386,7 +394,8 @@ class _Intervals(NamedTuple):
         found = self.mean(off)
         if self.folds is not None and self._spread(off)[0] > 0:
             return found
-        n, each = len(a), (1 + self.confidence) / 2
+        n = len(a)
+        each = (1 + self.confidence) / 2
         more = share_interval(int((a & ~b).sum()), n, each)
         less = share_interval(int((b & ~a).sum()), n, each)
         return Estimate(found.value, more[0] - less[1], more[1] - less[0])
@@ -397,7 +406,8 @@ class _Intervals(NamedTuple):
         spread, df = self._spread(off)
         if self.folds is not None and spread > 0:
             return float(off.mean() + spread * scipy.special.stdtrit(df, sure))
-        n, each = len(a), (1 + sure) / 2
+        n = len(a)
+        each = (1 + sure) / 2
         less = int((b & ~a).sum())
         low = 1 - clopper_pearson(n - less, n, each)
         return clopper_pearson(int((a & ~b).sum()), n, each) - low

@@ -40,7 +40,8 @@ class OnCategories:
     """A classifier of scikit-learn on the codes that an encoder learns."""
 
     def __init__(self, encoder: Encoder, make: Callable[[NDArray[Any]], Any]) -> None:
-        self.encoder, self._make = encoder, make
+        self.encoder = encoder
+        self._make = make
 
     def fit(self, X: Any, y: Any) -> Self:
         """Learn the categories, then the classes."""

@@ -43,7 +43,8 @@ _READING = (
 
 def how_judged(found: Comparison) -> str:
     """Say which rows were judged, and what the intervals are."""
-    sure, rows = chosen_percent(found.confidence), number_of(found.rows, "row")
+    sure = chosen_percent(found.confidence)
+    rows = number_of(found.rows, "row")
     fixed = any(e.error is not None and e.seconds is None for e in found.entries)
     models = " Models were evaluated as they are." if fixed else ""
     if found.folds is not None:
@@ -101,7 +102,8 @@ def _label(entry: Compared) -> Html:
 
 
 def _chart(found: Comparison) -> Html:
-    sure, done = chosen_percent(found.confidence), found.judged
+    sure = chosen_percent(found.confidence)
+    done = found.judged
     columns = [Panel("Error", [_interval(e.error, 1, 100, " %") for e in done])]
     losses = [_interval(e.log_loss, 3) for e in done]
     bounds = [_bound(e.worst_case, e.doubtful) for e in done]

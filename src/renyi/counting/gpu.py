@@ -30,7 +30,8 @@ _THREADS = 256
 _SAMPLES = 2_048  # of a block of threads of `scores`
 _UPLOAD = 2**28  # bytes on their way at a time
 _CAPABILITY = 80  # the first with the matrix instruction of the kernels
-_INT8, _INT32 = 3, 10  # as CUDA numbers them
+_INT8 = 3  # as CUDA numbers them
+_INT32 = 10
 _CHARACTERS = 2**30  # bytes of unpacked genotypes at a time
 
 
@@ -75,7 +76,8 @@ class DeviceGenotypes:
     def __init__(self, G: PackedGenotypes) -> None:
         cp, _ = module()
         self.n, self.d, self._pitch = G.n, G.d, row_bytes(G.n)
-        needed, free = self.d * self._pitch, cp.cuda.Device().mem_info[0]
+        needed = self.d * self._pitch
+        free = cp.cuda.Device().mem_info[0]
         if needed + 400 * self.d > free:  # with the vectors of a product
             raise MemoryError(
                 f"{self.n:,} samples of {self.d:,} variants need "
@@ -83,7 +85,8 @@ class DeviceGenotypes:
                 f"{free / 1e9:.1f} GB are free: use fewer variants, or device='cpu'."
             )
         self._data = cp.zeros((self.d, self._pitch), cp.uint8)
-        width, words = G.data.shape[1], self._pitch // 4
+        width = G.data.shape[1]
+        words = self._pitch // 4
         step = max(1, _UPLOAD // max(1, width))
         chosen = None if G.samples is None else cp.asarray(G.samples)
         for low in range(0, self.d, step):
@@ -101,7 +104,10 @@ class DeviceGenotypes:
     def on_device(cls, data: Any, n: int) -> DeviceGenotypes:
         """Take genotypes of n samples, a CuPy array (variants, `row_bytes(n)`)."""
         self = cls.__new__(cls)
-        self.n, self.d, self._pitch, self._data = n, len(data), row_bytes(n), data
+        self.n = n
+        self.d = len(data)
+        self._pitch = row_bytes(n)
+        self._data = data
         return self
 
     # ---- products
@@ -131,12 +137,14 @@ class DeviceGenotypes:
     def _sums(self, v: Any) -> Any:
         """Return sums over the samples of every code, (k, d, 4), of vectors (k, n)."""
         cp, _ = module()
-        blocks, tiles = -(-self.n // 256), -(-self.d // 16)
+        blocks = -(-self.n // 256)
+        tiles = -(-self.d // 16)
         grid = min(-(-tiles // (_THREADS // 32)), 4_096), -(-blocks // _SPAN)
         out = cp.empty((len(v), self.d, 4))
         for low in range(0, len(v), _PAIR):
             pair = cp.ascontiguousarray(v[low : low + _PAIR])
-            k, scale = len(pair), _scales(pair)
+            k = len(pair)
+            scale = _scales(pair)
             digits = cp.empty((blocks, 512), cp.uint32)
             sizes = k, self.n, scale, digits, blocks
             _launch("sample_digits", (_blocks(digits.size),), pair, *sizes)
@@ -150,12 +158,14 @@ class DeviceGenotypes:
     def _scores(self, z: Any) -> Any:
         """Return scores (k, n) of points (k, d, 4)."""
         cp, _ = module()
-        blocks, grid = -(-self.d // 32), (-(-self.n // _SAMPLES), -(-self.d // _CHUNK))
+        blocks = -(-self.d // 32)
+        grid = (-(-self.n // _SAMPLES), -(-self.d // _CHUNK))
         out = cp.empty((len(z), self.n))
         for low in range(0, len(z), _PAIR):
             points = z[low : low + _PAIR]
             features = _features(points)
-            k, scale = len(points), _scales(features)
+            k = len(points)
+            scale = _scales(features)
             digits = cp.empty((blocks, 192), cp.uint32)
             sizes = k, self.d, scale, digits, blocks
             _launch("variant_digits", (_blocks(digits.size),), features, *sizes)
@@ -178,8 +188,10 @@ class DeviceGenotypes:
 
         n = -(-self.n // 4) * 4  # as the matrix units want it
         step = max(4, _CHARACTERS // (3 * n) // 4 * 4)
-        total, part = cp.zeros((n, n), cp.int64), cp.empty((n, n), cp.int32)
-        one, none = np.array(1, np.int32), np.array(0, np.int32)
+        total = cp.zeros((n, n), cp.int64)
+        part = cp.empty((n, n), cp.int32)
+        one = np.array(1, np.int32)
+        none = np.array(0, np.int32)
         for low in range(0, self.d, step):
             count = min(step, self.d - low)
             width = -(-3 * count // 4) * 4

@@ -142,7 +142,8 @@ def _tiles(groups: list[SuperColumn], first: int) -> Iterator[Pairs]:
                 new = groups[a].size * groups[b].size
                 if pairs and cells + new > CELLS:
                     yield pairs
-                    pairs, cells = [], 0
+                    pairs = []
+                    cells = 0
                 pairs.append((a, b))
                 cells += new
         if pairs:
@@ -184,7 +185,8 @@ def histograms(
             for g, axis in ((a, 1), (b, 0)):
                 if g in missing:
                     missing.remove(g)
-                    own, place = table.sum(axis=axis), places[g]
+                    own = table.sum(axis=axis)
+                    place = places[g]
                     if isinstance(place, slice):
                         np.fill_diagonal(out[place, place], own)
                     else:

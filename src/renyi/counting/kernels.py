@@ -91,7 +91,8 @@ def joint_histograms(
         _pack(codes, columns, strides, starts, low, size, packed)
         joint = codes_of_pair[:size]
         for p in range(widths.size):
-            a, b = packed[ends[p, 0], :size], packed[ends[p, 1], :size]
+            a = packed[ends[p, 0], :size]
+            b = packed[ends[p, 1], :size]
             width = np.uint32(widths[p])
             table = tables[begins[p] : begins[p + 1]]
             if weights is None and table.size <= min(2**16, 2 * size):
@@ -156,13 +157,15 @@ def level_sums(rows, values, block, out):
     is looked up among the sums of all 256 subsets; two bytes at a time.
     """
     n, d = rows.shape
-    masks, sums = np.empty((2, block), np.uint8), np.zeros((2, 256))
+    masks = np.empty((2, block), np.uint8)
+    sums = np.zeros((2, 256))
     rest = np.full((16, d), np.uint8(NONE))
     rest[: n % 16] = rows[n - n % 16 :]
     for first in range(0, n, 16):
         some = rows[first : first + 16] if first + 16 <= n else rest
         for r in range(min(16, n - first)):
-            part, half = sums[r // 8], 1 << (r % 8)
+            part = sums[r // 8]
+            half = 1 << (r % 8)
             for subset in range(half):
                 part[half + subset] = part[subset] + values[first + r]
         for low in range(0, d, block):
@@ -184,7 +187,8 @@ def class_level_counts(rows, y, block, out):
     rows begin at the last level, from which those of the others are taken.
     """
     n, d = rows.shape
-    last, classes = out.shape[1] - 1, out.shape[2]
+    last = out.shape[1] - 1
+    classes = out.shape[2]
     small = np.zeros((classes, last, min(block, d)), np.uint8)
     totals = np.bincount(y, minlength=classes)
     for low in range(0, d, block):
@@ -196,7 +200,8 @@ def class_level_counts(rows, y, block, out):
         for r in range(n):
             codes = rows[r, low : low + size]
             for level in range(last):
-                target, wanted = small[y[r], level, :size], np.uint8(level)
+                target = small[y[r], level, :size]
+                wanted = np.uint8(level)
                 for j in range(codes.size):
                     target[j] += np.uint8(codes[j] == wanted)
             if r % 255 == 254 or r == n - 1:
@@ -233,11 +238,13 @@ def agreements(planes, out):
         high = low + some.size
         for a in range(len(out)):
             for b in range(a + 1, len(out)):
-                x, y = planes[a, 0, low:high], planes[b, 0, low:high]
+                x = planes[a, 0, low:high]
+                y = planes[b, 0, low:high]
                 for w in range(some.size):
                     some[w] = x[w] ^ y[w]
                 for p in range(1, planes.shape[1]):
-                    x, y = planes[a, p, low:high], planes[b, p, low:high]
+                    x = planes[a, p, low:high]
+                    y = planes[b, p, low:high]
                     for w in range(some.size):
                         some[w] |= x[w] ^ y[w]
                 out[a, b] -= _ones(some)

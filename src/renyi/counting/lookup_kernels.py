@@ -36,9 +36,11 @@ STEPS = 18 * SEVEN  # pairs of variants whose counts a byte holds
 PERIODS = 64  # of so many steps, before counts of 16 bits are written
 WIDE = 128  # samples that are looked up: 16 kB in the nearest cache
 TALL = 256  # samples that look up: their counts lie in the near cache
-_PAIRS, _VECTORS = 2, 4  # of a tile: eight sums, four vectors and two tables
+_PAIRS = 2  # of a tile: eight sums, four vectors and two tables
+_VECTORS = 4
 
-_BYTES, _SHORTS = _vector(8, 32), _vector(16, 32)
+_BYTES = _vector(8, 32)
+_SHORTS = _vector(16, 32)
 
 
 def _tables(both):
@@ -48,10 +50,12 @@ def _tables(both):
     """
     codes = np.arange(16)
     apart = codes[:, None] ^ codes
-    first, second = apart & 3, apart >> 2
+    first = apart & 3
+    second = apart >> 2
     least = 3 if both else 1
     counts = (first >= least).astype(np.uint8) + (second >= least)
-    one, other = np.arange(256) & 15, np.arange(256) >> 4
+    one = np.arange(256) & 15
+    other = np.arange(256) >> 4
     return (counts[one] | counts[other] << 4).astype(np.uint8)
 
 
@@ -104,15 +108,19 @@ def write_codes(data, rows, samples, first, step, merge, codes, places):
                     some[i] = x & ((x >> np.uint8(1)) | np.uint8(0xAA))
         for chunk in range(len(codes)):
             source = some[WIDE * chunk : WIDE * chunk + WIDE]
-            low, high = codes[chunk, 2 * quad], codes[chunk, 2 * quad + 1]
+            low = codes[chunk, 2 * quad]
+            high = codes[chunk, 2 * quad + 1]
             for i in range(source.size):
                 low[i] = source[i] & np.uint8(15)
                 high[i] = source[i] >> np.uint8(4)
         for k in range(len(places)):
-            x, y = np.uint16(some[2 * k]), np.uint16(some[2 * k + 1])
-            low, high = x & np.uint16(15), y & np.uint16(15)
+            x = np.uint16(some[2 * k])
+            y = np.uint16(some[2 * k + 1])
+            low = x & np.uint16(15)
+            high = y & np.uint16(15)
             places[k, 2 * quad] = (low | high << np.uint16(4)) << np.uint16(4)
-            low, high = x >> np.uint16(4), y >> np.uint16(4)
+            low = x >> np.uint16(4)
+            high = y >> np.uint16(4)
             places[k, 2 * quad + 1] = (low | high << np.uint16(4)) << np.uint16(4)
 
 
@@ -199,7 +207,8 @@ def subtract_differences(codes, places, chunk, both, times, out):
         tall = min(TALL, stop - low)
         for period in range(periods):
             for a in range(0, tall, 2 * _PAIRS):
-                pair, step = (low + a) // 2, period * STEPS
+                pair = (low + a) // 2
+                step = period * STEPS
                 _add_lookups(table, places, pair, codes, chunk, step, counts, a)
         for a in range(tall):
             begin = max(WIDE * chunk, low + a)

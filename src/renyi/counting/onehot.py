@@ -241,7 +241,8 @@ def class_label_counts(
 
     For tables of few rows and many columns; all codes must be of known categories.
     """
-    levels, d = int(np.max(sizes)), codes.shape[0]
+    levels = int(np.max(sizes))
+    d = codes.shape[0]
     counts = np.zeros((d, levels, n_classes), np.int64)
     wide = _is_wide(codes, sizes)
     kernels = kernels_for(SUM_SECONDS * codes.size) if wide else None
@@ -364,7 +365,8 @@ def product(
     In float32 without weights, exact because no count of a block reaches 2**24; in
     float64 with weights.
     """
-    D, n = int(kept.sum()), codes.shape[1]
+    D = int(kept.sum())
+    n = codes.shape[1]
     rows = min(PRODUCT_ROWS, max(256, 2**22 // max(1, D)))  # 16 MB of float32
     first = np.cumsum(kept) - kept
     total: NDArray[Any] = np.zeros((D, D), np.int64 if weights is None else np.float64)

@@ -261,7 +261,8 @@ def class_code_counts(
         labels == np.arange(n_classes)[:, None]
     )
     masks = np.packbits(bits.reshape(n_classes, -1), axis=1, bitorder="little")
-    masks, totals = masks.view(np.uint64), np.bincount(labels, minlength=n_classes)
+    masks = masks.view(np.uint64)
+    totals = np.bincount(labels, minlength=n_classes)
     data = read_only(G.data)
     _side_by_side(
         lambda part: kernels.mask_counts(
@@ -328,7 +329,9 @@ def _subtract_compiled(
 ) -> None:
     """Do so for some thousand variants at a time, by lookups or by planes of bits."""
     held, size, squares = loops.layout(G.n, G.d)
-    data, samples, threads = read_only(G.data), read_only(G.places), cores()
+    data = read_only(G.data)
+    samples = read_only(G.places)
+    threads = cores()
     for part in _slices(G.d, size):
         rows = G.file_rows(part)
         _side_by_side(
@@ -359,9 +362,11 @@ def missing_products(G: PackedGenotypes, table: Floats) -> Floats:
             for row, value in zip(missing[some], values, strict=True):
                 out[row] += value
     else:
-        data, samples = read_only(G.data), read_only(G.places)
+        data = read_only(G.data)
+        samples = read_only(G.places)
         for part in _slices(G.d, CHUNK):
-            rows, points = G.file_rows(part), read_only(table[part])
+            rows = G.file_rows(part)
+            points = read_only(table[part])
             _side_by_side(
                 lambda some, rows=rows, points=points: kernels.add_missing(
                     data, rows, samples, some.start, some.stop, points, out
@@ -396,7 +401,8 @@ def scores(G: PackedGenotypes, points: ArrayLike) -> Floats:
     k = columns.shape[2]
     kernels = kernels_for(PRODUCT_SECONDS * G.n * G.d * k, KERNELS)
     add = _add_scores if kernels is None else kernels.code_scores
-    data, out = read_only(G.data), np.zeros((k, 4 * G.data.shape[1]))
+    data = read_only(G.data)
+    out = np.zeros((k, 4 * G.data.shape[1]))
     parts = list(_slices(G.d, CHUNK))
     wave = max(1, cores())
     some = np.empty((wave, *out.shape))
@@ -452,10 +458,12 @@ def sums(G: PackedGenotypes, V: ArrayLike) -> Floats:
             f"there are {G.n} samples, but the number of values is {len(given)}."
         )
     columns = given[:, None] if given.ndim == 1 else given
-    k, length = columns.shape[1], G.data.shape[1]
+    k = columns.shape[1]
+    length = G.data.shape[1]
     kernels = kernels_for(PRODUCT_SECONDS * G.n * G.d * k, KERNELS)
     add = _add_sums if kernels is None else kernels.code_sums
-    data, out = read_only(G.data), np.zeros((k, G.d + -G.d % MANY, CODES))
+    data = read_only(G.data)
+    out = np.zeros((k, G.d + -G.d % MANY, CODES))
     for value, target in zip(columns.T, out, strict=True):
         padded = np.zeros(4 * length)
         padded[G.places] = value
@@ -474,8 +482,10 @@ def sums(G: PackedGenotypes, V: ArrayLike) -> Floats:
 
 def _pair_vectors(values: Floats) -> Floats:
     """Return what two samples add to the four codes: (pairs, half a byte, codes)."""
-    first, second = np.arange(16) & 3, np.arange(16) >> 2
-    eye, pairs = np.eye(CODES), values.reshape(-1, 2)
+    first = np.arange(16) & 3
+    second = np.arange(16) >> 2
+    eye = np.eye(CODES)
+    pairs = values.reshape(-1, 2)
     one: Floats = pairs[:, :1, None] * eye[first]
     one += pairs[:, 1:, None] * eye[second]
     return one

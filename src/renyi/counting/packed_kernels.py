@@ -35,11 +35,13 @@ WORDS = 128  # of a plane that are compared before the next are fetched
 BLOCKS = 2  # of so many words, before counts are written
 SQUARE = 96  # samples that meet as many others while both lie in the near cache
 STRIP = 12  # of these others that lie in the nearest
-TALL, WIDE = 2, 2  # samples of a tile: four sums and eight planes fit in 16 registers
+TALL = 2  # samples of a tile: four sums and eight planes fit in 16 registers
+WIDE = 2
 QUADS = TOGETHER // 4  # groups of four variants that are added to scores at a time
 BYTES = 512  # of a variant whose scores stay in the nearest cache
 
-_WORD, _BYTE = ir.IntType(64), ir.IntType(8)
+_WORD = ir.IntType(64)
+_BYTE = ir.IntType(8)
 _FOUR = ir.VectorType(ir.DoubleType(), 4)
 
 
@@ -87,11 +89,13 @@ def _squeeze(words, shift, out, high):
 @compile_loop
 def _turn(square):
     """Transpose 64 words as a square of bits."""
-    half, mask = 32, np.uint64(0x00000000FFFFFFFF)
+    half = 32
+    mask = np.uint64(0x00000000FFFFFFFF)
     while half:
         shift = np.uint64(half)
         for low in range(0, 64, 2 * half):
-            x, y = square[low : low + half], square[low + half : low + 2 * half]
+            x = square[low : low + half]
+            y = square[low + half : low + 2 * half]
             for k in range(x.size):
                 t = ((x[k] >> shift) ^ y[k]) & mask
                 y[k] ^= t
@@ -109,7 +113,8 @@ def write_codes(data, rows, samples, first, step, merge, planes):
     """
     place = np.full(4 * data.shape[1], -1)
     place[samples] = np.arange(samples.size)
-    low, high = np.empty(64, np.uint64), np.empty(64, np.uint64)
+    low = np.empty(64, np.uint64)
+    high = np.empty(64, np.uint64)
     words = np.zeros((2, 64), np.uint64)
     groups = (place.size + 63) // 64
     for line in range(8 * first, len(planes) * WORDS, 8 * step):
@@ -153,7 +158,8 @@ def layout(n, d):
     The words of a block lie together: at larger distances, powers of two, they would
     share few places of the cache.
     """
-    blocks, squares = min(BLOCKS, -(-d // (64 * WORDS))), -(-n // SQUARE)
+    blocks = min(BLOCKS, -(-d // (64 * WORDS)))
+    squares = -(-n // SQUARE)
     planes = _empty_planes(2 * blocks * squares * SQUARE, WORDS)
     shape = (blocks, squares * SQUARE, 2, WORDS)
     return (planes.reshape(shape),), 64 * WORDS * blocks, squares
@@ -176,7 +182,8 @@ def _tile(join, context, planes, cells):
         pairs = [(x, y) for x in range(TALL) for y in range(WIDE)]
 
         def joined(vectors):
-            low, high = vectors[::2], vectors[1::2]
+            low = vectors[::2]
+            high = vectors[1::2]
             return [
                 join(
                     builder,
@@ -213,7 +220,8 @@ def _add_both(context, planes, block, i, j, cells, row, column):
 def _square_counts(planes, i, j, n, both, cells):
     """Count in how many variants a square of samples differs from another."""
     cells[:] = 0
-    tall, wide = min(SQUARE, n - i), min(SQUARE, n - j)
+    tall = min(SQUARE, n - i)
+    wide = min(SQUARE, n - j)
     for block in range(len(planes)):
         for strip in range(0, wide, STRIP):
             for a in range(0, tall, TALL):
@@ -229,7 +237,8 @@ def _square_counts(planes, i, j, n, both, cells):
 @compile_loop
 def subtract_differences(planes, square, both, times, out):
     """Subtract `times` the counts of a square of samples with all before them."""
-    n, j = len(out), square * SQUARE
+    n = len(out)
+    j = square * SQUARE
     cells = np.zeros((SQUARE, SQUARE), np.int64)
     for i in range(0, j + 1, SQUARE):
         _square_counts(planes, i, j, n, both, cells)
@@ -255,7 +264,8 @@ def mask_counts(data, rows, masks, totals, out):
             mask = masks[m]
             for w in range(mask.size):
                 word = _word(data, row, 8 * w)
-                x, y = word & mask[w], (word >> np.uint64(1)) & mask[w]
+                x = word & mask[w]
+                y = (word >> np.uint64(1)) & mask[w]
                 low += _popcount(x)
                 high += _popcount(y)
                 both += _popcount(x & y)
@@ -272,7 +282,8 @@ def add_missing(data, rows, samples, first, last, table, out):
     Of the samples only those from `first` to `last` stand for a.
     """
     n = samples.size
-    codes, missing = np.empty(n, np.uint8), np.empty(n, np.int64)
+    codes = np.empty(n, np.uint8)
+    missing = np.empty(n, np.int64)
     values = np.empty(n)
     for r in range(rows.size):
         packed = data[rows[r]]
@@ -305,7 +316,8 @@ def _add_codes(context, data, rows, r, byte, count, vectors, out):
 
     def generate(context, builder, signature, arguments):
         packed, numbers, r, byte, count, table, target = arguments
-        pair, zero = builder.mul(byte, _place(2)), _place(0)
+        pair = builder.mul(byte, _place(2))
+        zero = _place(0)
         table = _pointer(context, builder, vectors, table, pair, zero, zero)
         table = builder.bitcast(table, _FOUR.as_pointer())
         places = [builder.add(r, _place(k)) for k in range(MANY)]
@@ -332,7 +344,8 @@ def _add_codes(context, data, rows, r, byte, count, vectors, out):
         for k, place in enumerate(places):
             cell = _pointer(context, builder, out, target, place, zero)
             cell = builder.bitcast(cell, _FOUR.as_pointer())
-            low, high = builder.load(sums[2 * k]), builder.load(sums[2 * k + 1])
+            low = builder.load(sums[2 * k])
+            high = builder.load(sums[2 * k + 1])
             found = builder.fadd(low, high)
             found = builder.fadd(builder.load(cell, align=8), found)
             builder.store(found, cell, align=8)
@@ -370,7 +383,8 @@ def _point_table(points, first, table):
     for k in range(1, 4):
         for code in range(3, -1, -1):
             more = points[first + k, code]
-            target, source = table[code * size : (code + 1) * size], table[:size]
+            target = table[code * size : (code + 1) * size]
+            source = table[:size]
             for e in range(size):
                 target[e] = source[e] + more
         size *= 4
@@ -380,8 +394,10 @@ def _point_table(points, first, table):
 def _turn_codes(data, rows, first, low, high, words):
     """Write the codes of four variants, of four samples to a word."""
     target = words[: high - low]
-    a, b = data[rows[first], low:high], data[rows[first + 1], low:high]
-    c, e = data[rows[first + 2], low:high], data[rows[first + 3], low:high]
+    a = data[rows[first], low:high]
+    b = data[rows[first + 1], low:high]
+    c = data[rows[first + 2], low:high]
+    e = data[rows[first + 3], low:high]
     for k in range(target.size):
         x = np.uint32(a[k]) | np.uint32(b[k]) << np.uint32(8)
         x |= np.uint32(c[k]) << np.uint32(16) | np.uint32(e[k]) << np.uint32(24)
@@ -408,7 +424,13 @@ def code_scores(data, rows, points, out):
             for q in range(QUADS):
                 _point_table(points, first + 4 * q, tables[q])
                 _turn_codes(data, rows, first + 4 * q, low, high, words[q])
-            s, t, u, v = tables[0], tables[1], tables[2], tables[3]
-            a, b, c, e = codes[0], codes[1], codes[2], codes[3]
+            s = tables[0]
+            t = tables[1]
+            u = tables[2]
+            v = tables[3]
+            a = codes[0]
+            b = codes[1]
+            c = codes[2]
+            e = codes[3]
             for i in range(target.size):
                 target[i] += (s[a[i]] + t[b[i]]) + (u[c[i]] + v[e[i]])

@@ -103,7 +103,8 @@ def class_pair_counts(
     """
     table, lengths, array, threads = _checked(codes, sizes, weights, threads, True)
     *features, n_classes = lengths.tolist()
-    total, n = sum(features), table.shape[1]
+    total = sum(features)
+    n = table.shape[1]
     out = np.empty((n_classes, total, total), np.int64 if array is None else float)
     place = np.uint32 if n < 2**32 else np.uint64  # read faster than signed
     for k in range(n_classes):
@@ -155,7 +156,8 @@ def _check_codes(codes: ArrayLike, sizes: Sizes) -> tuple[NDArray[Any], Lengths]
     wrong = has_outside(table, 0, lengths)
     if wrong.any():
         j = int(np.argmax(wrong))
-        low, high = int(table[j].min()), int(table[j].max())
+        low = int(table[j].min())
+        high = int(table[j].max())
         raise ValueError(
             f"column {j} holds code {low if low < 0 else high} but has {lengths[j]} "
             "categories: encode the rows again."
@@ -180,7 +182,8 @@ def table_bytes(sizes: Sizes, n_classes: int = 0, entries: float = np.inf) -> in
 
 def check_table_size(sizes: Sizes, n_classes: int, entries: float) -> None:
     """Raise an error if counts would exceed `MAX_TABLE_BYTES`; see `table_bytes`."""
-    total, needed = int(np.sum(sizes)), table_bytes(sizes, n_classes, entries)
+    total = int(np.sum(sizes))
+    needed = table_bytes(sizes, n_classes, entries)
     if needed > MAX_TABLE_BYTES:
         raise ValueError(
             f"counts of {total} categories would take {needed / 1e9:.1f} GB and the "
@@ -208,7 +211,8 @@ def _count(
     if weights is None:
         return _exact(codes, sizes, n, threads, rows)
     if rows is not None:
-        codes, weights = codes.take(rows, axis=1), weights[rows]
+        codes = codes.take(rows, axis=1)
+        weights = weights[rows]
     return _weighted(codes, sizes, weights, threads)
 
 
@@ -221,7 +225,8 @@ def _sparse(
     """Count two columns at a time where one has many categories."""
     long = sizes > sparse_counts.FEW // 8
     dtype = np.int64 if weights is None else np.float64
-    starts, few = offsets(sizes), np.flatnonzero(np.repeat(~long, sizes))
+    starts = offsets(sizes)
+    few = np.flatnonzero(np.repeat(~long, sizes))
     table = _count(codes[~long], sizes[~long], weights, threads, None)
     rows, columns, counts = sparse_counts.entries(table)
     found = [(few[rows], few[columns], counts)]
@@ -229,7 +234,8 @@ def _sparse(
         alone = np.bincount(codes[j], weights, sizes[j])
         found.append((*2 * (np.arange(starts[j], starts[j + 1]),), alone))
         for i in np.flatnonzero(~long | (np.arange(len(sizes)) < j)).tolist():
-            a, b = min(i, j), max(i, j)
+            a = min(i, j)
+            b = max(i, j)
             both = (codes[a], codes[b]), (int(sizes[a]), int(sizes[b]))
             rows, columns, counts = sparse_counts.two_columns(*both, weights)
             found.append((starts[a] + rows, starts[b] + columns, counts))
@@ -248,7 +254,8 @@ def _exact(
     by_histogram = histogram_seconds(n, sizes, HISTOGRAM_SECONDS)
     kernels = kernels_for(min(by_product, by_histogram))
     seconds, chosen = plane_columns(n, tuple(sizes.tolist()), kernels is not None)
-    shared, few = _thread_count(seconds, threads), np.array(chosen)
+    shared = _thread_count(seconds, threads)
+    few = np.array(chosen)
     if not few.all():
         taken = codes if rows is None else codes.take(rows, axis=1)
         out = histograms(taken, sizes, None, kernels, shared, ~few)

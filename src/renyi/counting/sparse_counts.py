@@ -89,7 +89,8 @@ def entries(table: Table) -> Entries:
         rows = np.repeat(np.arange(table.shape[0]), np.diff(table.indptr))
         upper = np.flatnonzero(rows <= table.indices)
         return rows[upper], table.indices[upper].astype(np.int64), table.data[upper]
-    found, size = [], max(len(table), 1)
+    found = []
+    size = max(len(table), 1)
     step = max(1, _CELLS // size)  # some lines at a time: the table may be large
     for low in range(0, size, step):
         lines = table[low : low + step, low:]
@@ -105,9 +106,12 @@ def moved(table: Table, target: Places, size: int) -> Table:
     What goes to the same place is added up.
     """
     rows, columns, counts = entries(table)
-    rows, columns = target[rows], target[columns]
+    rows = target[rows]
+    columns = target[columns]
     kept = np.flatnonzero((rows >= 0) & (columns >= 0))
-    rows, columns, counts = rows[kept], columns[kept], counts[kept]
+    rows = rows[kept]
+    columns = columns[kept]
+    counts = counts[kept]
     # Two places of a column are never of one row, so that none becomes a diagonal one.
     ends = np.minimum(rows, columns), np.maximum(rows, columns)
     return from_entries([(*ends, counts)], size, counts.dtype)
@@ -140,7 +144,8 @@ def column_sums(table: Table, sizes: Sizes) -> NDArray[np.float64]:
         return np.add.reduceat(table, starts[:-1], axis=0, dtype=np.float64)
     from scipy.sparse import csr_array
 
-    ones, places = np.ones(starts[-1]), np.arange(starts[-1])
+    ones = np.ones(starts[-1])
+    places = np.arange(starts[-1])
     owners = csr_array((ones, places, starts), shape=(len(starts) - 1, starts[-1]))
     return np.asarray((owners @ table).toarray())
 
@@ -149,14 +154,16 @@ class Blocks:
     """A table that is put together block by block, as it will be stored."""
 
     def __init__(self, sizes: Sizes, dtype: Any) -> None:
-        self._starts, self._dtype = offsets(sizes), dtype
+        self._starts = offsets(sizes)
+        self._dtype = dtype
         self._entries: list[Entries] | None = [] if is_large(sizes) else None
         if self._entries is None:
             self._table = np.zeros((self._starts[-1], self._starts[-1]), dtype)
 
     def put(self, i: int, j: int, counts: NDArray[Any]) -> None:
         """Put the table of columns i < j, or the counts of column i = j."""
-        first, second = self._starts[i], self._starts[j]
+        first = self._starts[i]
+        second = self._starts[j]
         rows, columns = np.nonzero(counts) if i < j else 2 * (np.arange(len(counts)),)
         places = first + rows, second + columns
         found = counts[rows, columns] if i < j else counts

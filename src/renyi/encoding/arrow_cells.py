@@ -60,7 +60,8 @@ _WITHOUT_VIEWS = {
 }
 _LABELS = pa.dictionary(pa.int32(), pa.string())
 _FEW = 64
-_MANY, _SHORT = 256, 4096  # columns and rows of tables whose columns are read together
+_MANY = 256  # columns and rows of tables whose columns are read together
+_SHORT = 4096
 _CELLS = 2**20  # that are read together
 _MOST_WORDS = 2
 _ROWS = 2**14  # that are looked at at once: their texts stay in cache
@@ -79,7 +80,8 @@ def check_type(name: str, kind: pa.DataType) -> None:
 
 def check_moments(name: str, values: Array) -> None:
     """Raise an error that names a column of moments for which Arrow has no text."""
-    kind, date = values.type, pa.types.is_date(values.type)
+    kind = values.type
+    date = pa.types.is_date(values.type)
     if not date and not pa.types.is_timestamp(kind):
         return
     day = 86_400 * 10 ** DIGITS["ms" if date else kind.unit]
@@ -284,14 +286,17 @@ def numbers(
 ) -> tuple[Floats, bool]:
     """Return cells as floats, NaN if missing, and whether they are whole by type."""
     if text in ("integers", "numbers"):
-        whole, indices = text == "integers", None
+        whole = text == "integers"
+        indices = None
         if pa.types.is_dictionary(column.type):
             column = occurring(column)
-            column, indices = column.dictionary, column.indices
+            indices = column.indices
+            column = column.dictionary
         cells = _text_floats(name, without(trimmed(column), missing))
         cells = cells if indices is None else cells.take(indices)
     elif family in ("integer", "float") or pa.types.is_null(column.type):
-        whole, cells = family == "integer", as_floats(column)
+        whole = family == "integer"
+        cells = as_floats(column)
     else:  # labels that the user wants as numbers
         indices, dictionary = coded(column)
         found = labels(dictionary, "words" if text else "", frozenset())
@@ -557,8 +562,10 @@ def _together(
         found = pc.fill_null(held.take(indices), True).to_numpy(zero_copy_only=False)
         return np.asarray(found.reshape(count, rows).all(axis=1))
 
-    empty, no_number = every(), every(pc.invert(like))
-    whole, known = every(whole), every(plain)
+    empty = every()
+    no_number = every(pc.invert(like))
+    whole = every(whole)
+    known = every(plain)
     if kind == "label":
         empty[:] = True
     elif kind == "number":
@@ -602,7 +609,8 @@ def typed(
         return column
     if kind == "number":
         return _text_floats(name, cells)
-    found, present = TextKind(), cells.drop_null()
+    found = TextKind()
+    present = cells.drop_null()
     for low in range(0, len(present), _ROWS):
         seen = pc.value_counts(present[low : low + _ROWS])
         found.add(seen.field("values"), seen.field("counts").to_numpy())

@@ -169,7 +169,8 @@ class Sketch:
 
     def merge(self, other: Sketch) -> None:
         """Add the values of another sketch."""
-        theirs, mine = other.cells, self.cells
+        theirs = other.cells
+        mine = self.cells
         if not (self.exact and other.exact):
             self._sample = self._sample or Sample().add(mine.low)
             self._sample.merge(other._sample or Sample().add(theirs.low))
@@ -192,7 +193,8 @@ class Sketch:
             self._cells, self._shift = joined(together, self._shift)
             if self._shift and self._sample is None:
                 self._sample = Sample().add(together.low)
-            self._waiting, self._pending = [], 0
+            self._waiting = []
+            self._pending = 0
         return self._cells
 
     @property
@@ -217,9 +219,11 @@ class Sketch:
     @classmethod
     def from_parts(cls, numbers: Any, arrays: dict[str, NDArray[Any]]) -> Sketch:
         """Return the sketch of its parts, checked: they may be of a damaged file."""
-        found, sample = cls(), Sample()
+        found = cls()
+        sample = Sample()
         try:
-            found._shift, sample.bits = int(numbers["shift"]), int(numbers["bits"])
+            found._shift = int(numbers["shift"])
+            sample.bits = int(numbers["bits"])
             found._cells = Cells(*(arrays[name] for name in Cells._fields))
             sample.hashes = hashes = arrays["hashes"]
         except (KeyError, TypeError, ValueError):
@@ -263,13 +267,16 @@ def bin_cells(cells: Cells, bins: int, integer: bool) -> tuple[Floats, tuple[str
     """Edges of the bins of a column, and a readable name of each bin."""
     if len(cells.low) > MOST:
         cells, _ = joined(cells)
-    points, weight = cells.low, cells.weight
+    points = cells.low
+    weight = cells.weight
     frequent = weight * bins >= weight.sum()
     if len(points) <= bins or frequent.all():
-        edges, own = points[1:], cells.high[:0]
+        edges = points[1:]
+        own = cells.high[:0]
     else:
         # The smallest point above each quantile, since bins are closed on the left.
-        others, reached = points[~frequent], np.cumsum(weight[~frequent]) * bins
+        others = points[~frequent]
+        reached = np.cumsum(weight[~frequent]) * bins
         wanted = np.arange(1, bins) * reached[-1] / bins
         above = np.searchsorted(reached, wanted) + 1
         cuts = others[above[above < len(others)]]

@@ -325,7 +325,8 @@ def check_classes(classes: Iterable[Label], target: str = "y") -> None:
 def _fit_64_bits(labels: Iterable[Any]) -> bool:
     """Whether all whole numbers among labels do, with a sign or all without."""
     whole = [label for label in labels if isinstance(label, int)]
-    least, most = min(whole, default=0), max(whole, default=0)
+    least = min(whole, default=0)
+    most = max(whole, default=0)
     return least >= -(2**63) and most < (2**63 if least < 0 else 2**64)
 
 
@@ -474,7 +475,8 @@ def codes_among(classes: NDArray[Any], labels: NDArray[Any]) -> NDArray[np.intp]
     """Return the code of each row's class among the sorted classes."""
     kinds = {classes.dtype.kind, labels.dtype.kind}
     if kinds == {"i", "u"}:  # which numpy would compare as floats
-        classes, labels = classes.astype(object), labels.astype(object)
+        classes = classes.astype(object)
+        labels = labels.astype(object)
     unknown = np.setdiff1d(labels, classes)
     if len(unknown):
         raise ValueError(

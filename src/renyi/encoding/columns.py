@@ -34,7 +34,8 @@ MISSING_TEXT = "(missing)"
 DIGITS = {"s": 0, "ms": 3, "us": 6, "ns": 9}  # of a second in each unit of time
 _DAY = 86_400 * 10**9  # nanoseconds
 # The zeros that end a fraction, and what is left of it.
-_ZEROS, _REST = r"(?:\.0+|(\.\d*[1-9])0+)(Z?)$", r"\1\2"
+_ZEROS = r"(?:\.0+|(\.\d*[1-9])0+)(Z?)$"
+_REST = r"\1\2"
 _TIMES = (
     *(datetime.date, datetime.time, datetime.timedelta),
     *(np.datetime64, np.timedelta64, pa.MonthDayNano),
@@ -281,7 +282,8 @@ class Column(NamedTuple):
 
     def union(self, other: Column) -> Column:
         """Return the column that holds the categories of both."""
-        mine, theirs = self.levels, other.levels
+        mine = self.levels
+        theirs = other.levels
         if mine == theirs:
             return self
         if mine.kind != theirs.kind or mine.edges != theirs.edges:
@@ -337,7 +339,8 @@ class Columns(Sequence[Column]):
         if isinstance(columns, Columns):
             return columns
         places: dict[Levels, int] = {}
-        names, which = [], []
+        names = []
+        which = []
         for column in columns:
             names.append(column.name)
             which.append(places.setdefault(column.levels, len(places)))
@@ -425,7 +428,9 @@ class Columns(Sequence[Column]):
         """Columns of a plain form, checked: it may come from a stranger's file."""
         if not isinstance(data, Mapping) or set(data) != {"names", "levels", "which"}:
             raise ValueError("the description of the columns is not valid")
-        names, levels, which = data["names"], data["levels"], data["which"]
+        names = data["names"]
+        levels = data["levels"]
+        which = data["which"]
         good = (
             all(isinstance(part, list) for part in (names, levels, which))
             and all(isinstance(name, str) for name in names)

@@ -197,9 +197,11 @@ class Encoder:
             raise ValueError(
                 "The marginals have different orders: count both with the same order."
             )
-        first, second = self.single.settings(), other.single.settings()
+        first = self.single.settings()
+        second = other.single.settings()
         for each in fields(first):
-            mine, theirs = getattr(first, each.name), getattr(second, each.name)
+            mine = getattr(first, each.name)
+            theirs = getattr(second, each.name)
             if mine != theirs:
                 raise ValueError(
                     f"The marginals were made with different encoders ({each.name} is "
@@ -258,7 +260,8 @@ class Encoder:
     def _table(self, X: Any) -> tuple[Any, Sequence[str]]:
         """Return the table and its names, reduced to the fitted columns if any."""
         table = as_table(X)
-        names, wanted = column_names(table), self.columns.names
+        names = column_names(table)
+        wanted = self.columns.names
         if names is None:
             width = table.shape[1]
             if self.columns and width != len(wanted):
@@ -285,7 +288,8 @@ class Encoder:
     ) -> tuple[Columns, NDArray[Any]]:
         """Return the columns of X and their codes, in the order of the table."""
         table, names = self._table(X)
-        missing, numeric = self._missing_texts, self.numeric_names(names)
+        missing = self._missing_texts
+        numeric = self.numeric_names(names)
         groups: list[Columns] = []
         blocks: list[NDArray[Any]] = []
         for whole in parts(table, names):
@@ -301,7 +305,8 @@ class Encoder:
         for group, block in zip(groups, blocks, strict=True):
             for column, row in zip(group, block, strict=True):
                 j = place[column.name]
-                ordered[j], codes[j] = column, row
+                ordered[j] = column
+                codes[j] = row
         return Columns.of(ordered), codes
 
     def _bins(
@@ -332,7 +337,8 @@ class Encoder:
         if merged:
             keys = np.arange(len(counts))[:, None]  # each column for itself
         first, which = _distinct_rows(keys)
-        levels, rules = [], (self._missing_texts, self.min_count)
+        levels = []
+        rules = (self._missing_texts, self.min_count)
         for j in first.tolist():
             rare = merged.get(part.names[j], ()) if known else None
             found = column_rules.label_levels(part.labels, counts[j], *rules, rare)

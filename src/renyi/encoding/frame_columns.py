@@ -205,7 +205,8 @@ def _from_frame(names: Sequence[str], frame: Any, kind: Any) -> Iterator[Part]:
 
 def _from_categoricals(names: Sequence[str], columns: list[Any]) -> Iterator[Part]:
     """Take neighbours together that have the same categories in the same order."""
-    low, labels = 0, columns[0].categories
+    low = 0
+    labels = columns[0].categories
     for j in range(1, len(columns) + 1):
         last = j == len(columns)
         other = None if last else columns[j].categories
@@ -213,7 +214,8 @@ def _from_categoricals(names: Sequence[str], columns: list[Any]) -> Iterator[Par
             continue
         codes = np.stack([column.codes for column in columns[low:j]])
         yield as_labels(names[low:j], codes, labels.tolist(), True)
-        low, labels = j, other
+        low = j
+        labels = other
 
 
 def _from_arrow_columns(names: Sequence[str], columns: Iterable[Any]) -> Iterator[Part]:
@@ -274,7 +276,8 @@ def _together(names: Sequence[str], columns: list[Any]) -> Iterator[Part]:
     What is done for each column grows with the dictionary: where columns have labels of
     their own, fewer share one.
     """
-    d, n = len(columns), len(columns[0])
+    d = len(columns)
+    n = len(columns[0])
     if d == 1:
         yield _from_arrow(names[0], columns[0])
         return
@@ -334,7 +337,8 @@ def _from_integers(names: Sequence[str], X: NDArray[Any]) -> Iterator[Part]:
         if small is not None:
             yield Labels(names, small, list(range(int(small.max()) + 1)))
             return
-    low, high = int(X.min()), int(X.max())
+    low = int(X.min())
+    high = int(X.max())
     if high - low < _SMALL_RANGE:
         step = max(1, _LABEL_CELLS // (high - low + 1))
         for j in range(0, X.shape[1], step):
@@ -343,7 +347,8 @@ def _from_integers(names: Sequence[str], X: NDArray[Any]) -> Iterator[Part]:
         return
     for j, name in enumerate(names):
         column = X[:, j : j + 1]
-        low, high = int(column.min()), int(column.max())
+        low = int(column.min())
+        high = int(column.max())
         if high - low < _SMALL_RANGE:
             yield Labels([name], _shifted(column, low), list(range(low, high + 1)))
             continue
@@ -361,7 +366,8 @@ def _shifted(X: NDArray[Any], low: int) -> NDArray[np.uint8]:
     narrow one is transposed, block by block, since columns are what is counted.
     """
     if X.dtype.kind == "u" and low:
-        X, low = X - X.dtype.type(low), 0  # int64 need not hold it
+        X = X - X.dtype.type(low)  # int64 need not hold it
+        low = 0
     if X.shape[1] >= _WIDE or X.flags.f_contiguous:
         if low == 0 and X.dtype.itemsize == 1:
             return X.view(np.uint8).T
@@ -522,7 +528,8 @@ def label_counts(part: Labels, weights: Any = None) -> NDArray[Any]:
     Without weights and with few labels, only whether a label occurs: a comparison per
     label is far cheaper than a histogram.
     """
-    codes, width = part.codes, len(part.labels) + 1
+    codes = part.codes
+    width = len(part.labels) + 1
     d, n = codes.shape
     if weights is None and width <= 12:
         found = np.zeros((width, d), bool)
@@ -531,7 +538,8 @@ def label_counts(part: Labels, weights: Any = None) -> NDArray[Any]:
                 found[k] = (codes[:, :2048] == k).any(axis=1)
             if found[:-1].all() and int(codes.max()) < width - 1:
                 return found.T
-        lowest, highest = codes.min(axis=1), codes.max(axis=1)
+        lowest = codes.min(axis=1)
+        highest = codes.max(axis=1)
         for k in range(int(lowest.min()), int(highest.max()) + 1):
             # Only labels between the extremes need a look at all cells.
             between = (lowest < k) & (k < highest)

@@ -54,7 +54,8 @@ def codes_in(encoder: Encoder, m: Marginals) -> list[NDArray[np.intp]]:
                 f"Feature {column.name!r} of the marginals has rows in {NEW!r}, a "
                 "category of unknown labels: count the rows again."
             )
-    single, settings = encoder.single, theirs.single
+    single = encoder.single
+    settings = theirs.single
     where = {name: i for i, name in enumerate(theirs.base.names)}
     of_column = {}
     for i in sorted({i for S in encoder._members for i in S}):
@@ -63,7 +64,8 @@ def codes_in(encoder: Encoder, m: Marginals) -> list[NDArray[np.intp]]:
         of_column[i] = _column_codes(single, mine, other, settings)
     found = []
     for s, members in enumerate(encoder._members):
-        table, size = theirs._tables[s], len(theirs.columns[s].categories)
+        table = theirs._tables[s]
+        size = len(theirs.columns[s].categories)
         inner = table[tuple(slice(0, k - 1) for k in table.shape)]
         cell = np.zeros(size + 1, np.intp)  # of each tuple, by the codes of its columns
         cell[inner.ravel()] = np.arange(inner.size)
@@ -158,7 +160,9 @@ def union(first: Encoder, second: Encoder) -> tuple[Encoder, list[Codes], list[C
     codes = [mine for _, mine, _ in found], [theirs for _, _, theirs in found]
     if not isinstance(first, TupleEncoder) or not isinstance(second, TupleEncoder):
         return dataclasses.replace(first, columns=base), *codes
-    columns, own, other = [], [], []
+    columns = []
+    own = []
+    other = []
     for s, members in enumerate(first._members):
         mine, theirs = (
             encoder._tables[s][np.ix_(*(each[i] for i in members))].astype(np.intp)

@@ -284,7 +284,8 @@ class CrossFitClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
             return None
         first, second = (clf.scorecard_ for clf in self.halves_)
         encoder, *_ = recoding.union(first.encoder, second.encoder)
-        codes, sizes = encoder.transform(table), encoder.columns.sizes
+        codes = encoder.transform(table)
+        sizes = encoder.columns.sizes
         counts = [
             np.bincount(c, minlength=k) for c, k in zip(codes, sizes, strict=True)
         ]
@@ -461,9 +462,12 @@ def judged_half(clf: RenyiClassifier, rows: Half) -> JudgedHalf:
     card = clf.scorecard_
     # An unseen label has a value even where answers are refused.
     encoder = dataclasses.replace(card.encoder, unseen="mean")
-    codes, n = encoder.transform(rows.table), len(rows.y)
-    t, deciding = card.estimates(codes), card.of_rule(clf.rule)
+    codes = encoder.transform(rows.table)
+    n = len(rows.y)
+    t = card.estimates(codes)
+    deciding = card.of_rule(clf.rule)
     moved = t if deciding is card else deciding.estimates(codes)
     right = rules.rule_proba(moved, clf.rule)[np.arange(n), rows.y]
-    largest, mapped = largest_residual(card), card.mapped is not card
+    largest = largest_residual(card)
+    mapped = card.mapped is not card
     return JudgedHalf(t, rows.y, 1 - right, largest, card.score_error, mapped)

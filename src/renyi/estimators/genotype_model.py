@@ -187,7 +187,8 @@ class GenotypeModel:
         The best total penalty n·alpha is a ratio of two variances, and does not grow
         with the number of samples.
         """
-        G, rng = kernel.G, np.random.default_rng(self.random_state)
+        G = kernel.G
+        rng = np.random.default_rng(self.random_state)
         members = np.arange(G.n) if groups is None else groups
         folds = rng.permutation(np.arange(members.max() + 1) % FOLDS)[members]
         method = "given"
@@ -202,7 +203,8 @@ class GenotypeModel:
             among = None if groups is None else groups[some]
             X = None if C is None else C[some]
             chosen = fit_kernel(part.matrix(), y[some], alpha, G.d, X, among).choice
-            method, alpha = chosen.method, chosen.alpha * len(some) / G.n
+            method = chosen.method
+            alpha = chosen.alpha * len(some) / G.n
         diagonal = float(G.d if self.dominance else 1.5 * G.d)
         fit = fit_products(kernel.multiply, y, alpha, folds, diagonal, C, TOLERANCE)
         return fit._replace(choice=replace(fit.choice, method=method))
@@ -216,7 +218,8 @@ class GenotypeModel:
         groups: NDArray[np.int64] | None,
     ) -> None:
         """Store points, coefficients and figures."""
-        G, coefficients = kernel.G, fit.coefficients
+        G = kernel.G
+        coefficients = fit.coefficients
         self.points_ = kernel.points(fit.beta)
         fitted = y - G.n * fit.choice.alpha * fit.beta
         if not len(coefficients):
@@ -225,7 +228,8 @@ class GenotypeModel:
             coefficients = np.asarray(found, np.float64)
         self.intercept_ = float(coefficients[0]) - 0.5
         self.covariate_coef_ = coefficients[1:]
-        self.alpha_choice_, self.alpha_ = fit.choice, fit.choice.alpha
+        self.alpha_choice_ = fit.choice
+        self.alpha_ = fit.choice.alpha
         _check_determined(fit)
         self.left_out_ = fit.left_out
         condition = G.d / fit.choice.alpha
@@ -324,7 +328,8 @@ class GenotypeModel:
         """
         whole = self._same_variants(G)
         labels = _two_classes(y, whole.n)[1]
-        C, members = _covariates(covariates, whole.n), _groups(groups, whole.n)
+        C = _covariates(covariates, whole.n)
+        members = _groups(groups, whole.n)
         if chromosomes is None and G is whole:
             raise ValueError("packed genotypes have no chromosomes: give chromosomes.")
         given = G.variants["chromosome"] if chromosomes is None else chromosomes
@@ -338,7 +343,8 @@ class GenotypeModel:
                 f"all variants are on chromosome {names[0]}: without it none is left."
             )
 
-        exact, found = self._exact(whole.n), {}
+        exact = self._exact(whole.n)
+        found = {}
         if exact:
             A = self._kernel(whole).matrix()
         for name in pd.unique(names):
@@ -513,7 +519,8 @@ def _comparable(
     """
     if together is None:
         together = np.arange(len(y))
-    inside, size = np.bincount(together, y), np.bincount(together)
+    inside = np.bincount(together, y)
+    size = np.bincount(together)
     share = (y.sum() - inside) / np.maximum(len(y) - size, 1)
     return _levelled(left_out - share[together], condition)
 

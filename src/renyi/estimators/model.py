@@ -197,7 +197,8 @@ class CountsModel:
         if weights is not None and not weights.all():
             kept = np.flatnonzero(weights)
             table = take_rows(table, kept)
-            labels, weights = labels[kept], weights[kept]
+            labels = labels[kept]
+            weights = weights[kept]
         return table, labels, weights
 
     def _check_marginals(self, m: Marginals) -> None:
@@ -330,7 +331,8 @@ class RenyiModel(predictions.ScorecardPredictions, CountsModel):
                 "or fit() had more categories than rows: start with partial_fit()."
             )
         else:
-            m, n = self.marginals_ + self._count(block), block.effective_n
+            m = self.marginals_ + self._count(block)
+            n = block.effective_n
             if self._sample is not None:
                 self._sample = self._sample.joined(block)
             rows = None if self._sample is None else self._sample.rows
@@ -375,11 +377,14 @@ class RenyiModel(predictions.ScorecardPredictions, CountsModel):
 
     def _train(self, m: Marginals) -> None:
         self._fit_counts(m)
-        self._kept, self._sample, self._notes = None, None, ()
+        self._kept = None
+        self._sample = None
+        self._notes = ()
 
     def _train_on_rows(self, block: TrainingRows) -> None:
         """Fit by rows or by their counts, whichever cost less."""
-        rows, sizes = self._rows(block), block.encoder.columns.sizes
+        rows = self._rows(block)
+        sizes = block.encoder.columns.sizes
         dual = block.n_indicators > rows.n
         if dual and self._weighting is None:
             dual = not beats_dual(sizes, rows.n, self.alpha)
@@ -388,9 +393,12 @@ class RenyiModel(predictions.ScorecardPredictions, CountsModel):
         else:
             unused = self.calibration is None and self.objective == "error"
             sample = None if unused else RowSample.of(block).rows
-            m, n = self._count(block), block.effective_n
+            m = self._count(block)
+            n = block.effective_n
             self._fit_counts(m, rows, n, sample)
-        self._kept, self._sample, self._notes = None, None, _weight_notes(block)
+        self._kept = None
+        self._sample = None
+        self._notes = _weight_notes(block)
 
     def _fit_counted(
         self, m: Marginals, read: Callable[..., TrainingRows]
@@ -407,7 +415,8 @@ class RenyiModel(predictions.ScorecardPredictions, CountsModel):
             return super()._fit_counted(m, read)
         sample = read(True, int(n)) if self._reads_sample else None
         self._fit_counts(m, effective_n=effective_n, sample=sample)
-        self._kept, self._sample = None, None
+        self._kept = None
+        self._sample = None
         self._notes = () if weighed is None else _weight_notes(weighed)
         return None
 
@@ -423,7 +432,8 @@ class RenyiModel(predictions.ScorecardPredictions, CountsModel):
 
     def _check_calibration(self, has_rows: bool) -> None:
         """Check that there is what objective and calibration need."""
-        kind, K = self.calibration, len(self.classes_)
+        kind = self.calibration
+        K = len(self.classes_)
         if self.objective == "ranking" and K > 2:
             raise ValueError(
                 f"objective='ranking' is for two classes, but there are {K}: use "
@@ -442,7 +452,8 @@ class RenyiModel(predictions.ScorecardPredictions, CountsModel):
 
     def _rows(self, block: TrainingRows, m: Marginals | None = None) -> ridge.Rows:
         """Rows, or a sample of those with the marginals m, with their weights."""
-        sizes, K = block.encoder.columns.sizes, len(self.classes_)
+        sizes = block.encoder.columns.sizes
+        K = len(self.classes_)
         factors = block.encoder.factors(block.codes) if m is None else None
         if self._weighting is None and block.sample_weight is None:
             return ridge.Rows(block.codes, sizes, block.y, K, factors=factors)
@@ -463,7 +474,8 @@ class RenyiModel(predictions.ScorecardPredictions, CountsModel):
     def _fit_block(self, block: TrainingRows, other: CountsModel) -> Self:
         """Train on rows that another classifier has checked and encoded."""
         self._check_parameters()
-        self.classes_, self._target = other.classes_, other._target
+        self.classes_ = other.classes_
+        self._target = other._target
         self._keep_names(block.encoder, hasattr(other, "feature_names_in_"))
         self._train_on_rows(block)
         return self
@@ -484,7 +496,8 @@ class RenyiModel(predictions.ScorecardPredictions, CountsModel):
             factor = self._class_factors(m.class_probabilities * m.n)
         Q, F, priors = _pairs(m, factor)
         equations = ridge.moments(Q, F, priors, self.fit_intercept)
-        alpha, n = check_alpha(self.alpha), self._effective_n
+        alpha = check_alpha(self.alpha)
+        n = self._effective_n
         sizes = m.encoder.columns.sizes
         if sparse_counts.is_sparse(Q):
             fit = fit_sparse(equations, sizes, n, alpha, rows)
@@ -510,14 +523,17 @@ class RenyiModel(predictions.ScorecardPredictions, CountsModel):
 
     def _fit_dual(self, block: TrainingRows, rows: ridge.Rows) -> None:
         self._check_calibration(has_rows=True)
-        columns, alpha = block.encoder.columns, check_alpha(self.alpha)
+        columns = block.encoder.columns
+        alpha = check_alpha(self.alpha)
         dual = fit_dual(rows, len(columns), alpha, self.fit_intercept)
         counts = dual.target_counts
         self.marginals_ = None
         totals = sum(counts.T, np.zeros((), counts.dtype))  # of short rows: 10 x faster
-        left_out, kept = None, rows.sampled
+        left_out = None
+        kept = rows.sampled
         if self.calibration is not None or self.objective == "ranking":
-            sample, h = rows.part(kept), dual.fit.leverage
+            sample = rows.part(kept)
+            h = dual.fit.leverage
             left_out = ridge.leave_out(sample, dual.scores[kept], h)
         share = np.ones(rows.n) if rows.weights is None else rows.weights
         pairs = partial(moments_of_scores, dual.scores, block.y, share)
@@ -543,9 +559,12 @@ class RenyiModel(predictions.ScorecardPredictions, CountsModel):
         rows: LeftOut | None,
         pairs: Callable[[], PairMoments],
     ) -> None:
-        classes, z, b = tuple(self.classes_.tolist()), fit.z, fit.intercept
+        classes = tuple(self.classes_.tolist())
+        z = fit.z
+        b = fit.intercept
         if len(classes) == 2:
-            z, b = z[:, 0], b[0]
+            z = z[:, 0]
+            b = b[0]
         card = Scorecard(encoder, classes, z, np.asarray(b), counts, self._target)
         leverage = float(np.mean(fit.leverage))
         self._take(card, fit.choice, self.calibration, rows, leverage, pairs)
@@ -558,12 +577,15 @@ class RenyiModel(predictions.ScorecardPredictions, CountsModel):
         self.z_ = card.z
         self.intercept_ = float(card.intercept) if card.z.ndim == 1 else card.intercept
         self.alpha_ = choice.alpha
-        self._certificate, self._digest, self._moments = None, None, None
+        self._certificate = None
+        self._digest = None
+        self._moments = None
 
 
 def _pairs(m: Marginals, factor: Floats | None) -> tuple[Table, Floats, Floats]:
     """Return Q, F and the probabilities of classes, each weighted by a factor."""
-    F, priors = m.F, m.class_probabilities
+    F = m.F
+    priors = m.class_probabilities
     if factor is None:
         return m.feature_counts / m.n, F, priors
     priors = priors * factor
@@ -581,5 +603,6 @@ def _pair_moments(
 
 def _weight_notes(block: TrainingRows) -> tuple[Warned, ...]:
     """Return what is to be said of weights that count as many more rows."""
-    n, total = len(block.y), float(block.weights.sum())
+    n = len(block.y)
+    total = float(block.weights.sum())
     return (("sample-weight", text.sample_weight(n, total)),) if total > 2 * n else ()

@@ -67,8 +67,10 @@ def write(clf: RenyiModel, path: Sink) -> None:
     """Write a fitted classifier; see `RenyiClassifier.save`."""
     clf._check_fitted()
     clf._check_parameters()  # they may have been set after the fit
-    choice, digest = clf.alpha_choice_, clf.data_digest_
-    seed, weights = clf.random_state, clf.class_weight
+    choice = clf.alpha_choice_
+    digest = clf.data_digest_
+    seed = clf.random_state
+    weights = clf.class_weight
     whole = isinstance(seed, (int, np.integer))
     settings = {key: _plain(getattr(clf, key)) for key in _SETTINGS | _CALIBRATION}
     settings["fit_intercept"] = bool(clf.fit_intercept)
@@ -133,9 +135,13 @@ def _from_document(data: dict[str, Any], kind: type[M]) -> M:
 def become(clf: RenyiModel, card: Scorecard, choice: AlphaChoice, named: bool) -> None:
     """Make a classifier that of a scorecard, whose rows are not at hand."""
     assert card.target is not None
-    clf._target, clf.classes_ = card.target, column_rules.class_array(card.classes)
+    clf._target = card.target
+    clf.classes_ = column_rules.class_array(card.classes)
     clf._keep_names(card.encoder, named)
-    clf.marginals_, clf._kept, clf._sample, clf._notes = None, None, None, ()
+    clf.marginals_ = None
+    clf._kept = None
+    clf._sample = None
+    clf._notes = ()
     clf._take(card, choice)
 
 

@@ -73,7 +73,8 @@ class Deferred:
         found = self._calibration()
         if found is None:
             return self.card, self.choice
-        choice, rows = self.choice, self.rows
+        choice = self.choice
+        rows = self.rows
         if found.moves_decisions and rows is not None and choice.error is not None:
             answers = rules.decide(found.of(rows.scores))
             error = rows.sample_weight @ (answers != rows.y) / rows.sample_weight.sum()
@@ -82,16 +83,20 @@ class Deferred:
 
     def left_out(self) -> tuple[Floats, NDArray[Any], Floats] | None:
         """Return left-out probabilities of rows, their classes and their weights."""
-        (card, _), rows = self.calibrated, self.rows
+        rows = self.rows
+        (card, _) = self.calibrated
         if rows is None:
             return None
-        t, c = card.per_class(rows.scores) + 1 / card.n_classes, card.calibration
+        t = card.per_class(rows.scores) + 1 / card.n_classes
+        c = card.calibration
         if c is not None and c.moves_decisions:
             t = c.of(rows.scores) + 1 / card.n_classes
         return card.probabilities_at(t), rows.y, rows.weights
 
     def _calibration(self) -> Calibration | None:
-        kind, rows, K = self.kind, self.rows, self.card.n_classes
+        kind = self.kind
+        rows = self.rows
+        K = self.card.n_classes
         if kind == "auto" and K == 2:
             kind = "temperature"  # from pairs alone it would be overconfident
         elif kind == "auto":
@@ -138,8 +143,10 @@ def moments_of_dual(
     within: bool,
 ) -> Moments:
     """Return the moments of rows' estimates, and of mapped ones where they decide."""
-    (card, _), columns = model.calibrated, model.card.encoder.columns
-    c, t = card.calibration, card.per_class(scores) + 1 / card.n_classes
+    columns = model.card.encoder.columns
+    (card, _) = model.calibrated
+    c = card.calibration
+    t = card.per_class(scores) + 1 / card.n_classes
     error = error + card.score_error
     found = moments_of_rows(t, y, weights, counts, columns, error, within)
     if c is None or not c.moves_decisions:
@@ -203,7 +210,8 @@ class ScorecardPredictions:
         With the share of the second of two classes among these rows, if it is another
         than in training: the likelier class there, by the rule map.
         """
-        codes, card = self._codes(X), self.scorecard_.of_rule(self.rule)
+        codes = self._codes(X)
+        card = self.scorecard_.of_rule(self.rule)
         if prevalence is not None:
             if self.rule != "map":
                 raise ValueError(
@@ -229,7 +237,8 @@ class ScorecardPredictions:
         >>> clf.predict_proba(X[:1], prevalence=0.01).round(2)
         array([[0.61, 0.39]])
         """
-        codes, card = self._codes(X), self.scorecard_
+        codes = self._codes(X)
+        card = self.scorecard_
         if prevalence is None:
             return card.probabilities(codes)
         odds = self._odds(prevalence)
@@ -257,7 +266,8 @@ class ScorecardPredictions:
         """Return the odds of the second class at a prevalence by those in training."""
         check_share("prevalence", prevalence)
         self._check_fitted()
-        labels, known = self.classes_.tolist(), self.certificate_.majority
+        labels = self.classes_.tolist()
+        known = self.certificate_.majority
         if len(labels) != 2:
             raise ValueError(
                 f"prevalence={prevalence} is for two classes, but there are "
@@ -278,7 +288,8 @@ class ScorecardPredictions:
 
     def rule_proba(self, X: Any, rule: str | None = None) -> Floats:
         """Probability with which the rule answers each class at each row."""
-        name, codes = self.rule if rule is None else rule, self._codes(X)
+        name = self.rule if rule is None else rule
+        codes = self._codes(X)
         return rules.rule_proba(self.scorecard_.of_rule(name).estimates(codes), name)
 
     def decision_function(self, X: Any) -> Floats:
@@ -297,7 +308,8 @@ class ScorecardPredictions:
         """
         import pandas as pd
 
-        codes, card = self._codes(X), self.scorecard_.mapped
+        codes = self._codes(X)
+        card = self.scorecard_.mapped
         points = card.points_of(codes)
         n, _, K = points.shape
         start = np.broadcast_to(card.intercept, (n, 1, K))
@@ -322,7 +334,9 @@ class ScorecardPredictions:
             self._certificate = known if from_file else None
         if self._certificate is not None:
             return self._certificate
-        card, choice, notes = self.scorecard_, self.alpha_choice_, self._notes
+        card = self.scorecard_
+        choice = self.alpha_choice_
+        notes = self._notes
         if self._moments is None:
             assert self.marginals_ is not None
             closed = closed_form(card, card.match(self.marginals_))
@@ -344,7 +358,8 @@ class ScorecardPredictions:
             self._digest = self.marginals_.digest
         elif self._digest is None and self._moments is not None:
             moments, _ = self._moments()
-            columns, counts = moments.columns, moments.F
+            columns = moments.columns
+            counts = moments.F
             n = float(counts[: columns.sizes[0]].sum())
             self._digest = class_digest(columns, self.scorecard_.classes, counts, n)
         return self._digest

@@ -95,7 +95,8 @@ class SelectorModel(CountsModel):
     # ---- training
 
     def _train_on_rows(self, block: TrainingRows) -> None:
-        sizes, K = block.encoder.columns.sizes, len(self.classes_)
+        sizes = block.encoder.columns.sizes
+        K = len(self.classes_)
         rows = RowsProblem(block.codes, sizes, block.y, K, block.sample_weight)
 
         def refit(places: Places) -> RenyiModel:
@@ -185,7 +186,8 @@ class SelectorModel(CountsModel):
         grid = penalty_grid(problem, self.n_lambdas, self.ratio)
         if self._by_cv or self.n_features or self.max_error is not None:
             return grid
-        top, least = grid[0], float(self.penalty)
+        top = grid[0]
+        least = float(self.penalty)
         if least >= top:
             raise ValueError(
                 f"penalty={least:g} selects no feature. Choose one below {top:.4g}."
@@ -211,7 +213,8 @@ class SelectorModel(CountsModel):
     def _fewest(self, refit: Refit, follow: Callable[[int], None]) -> int:
         """Return the least number of features that are certified to err that little."""
         assert self.max_error is not None
-        cap, rule = self.max_error, "map" if self.rule == "map" else "sharp"
+        cap = self.max_error
+        rule = "map" if self.rule == "map" else "sharp"
         while True:
             # No refit on these features does better than the one of the path.
             for k in (np.flatnonzero(self.path_.bounds[rule] <= cap) + 1).tolist():
@@ -370,7 +373,8 @@ def assign_folds(rows: RowsProblem, n_folds: int, random_state: Any = 0) -> Floa
     if copies.sum() > _MOST_COPIES:
         copies = np.ones(n, np.int64)
     row = np.repeat(np.arange(n), copies)
-    weight, label = (sample_weight / copies)[row], rows.y[row]
+    weight = (sample_weight / copies)[row]
+    label = rows.y[row]
     known = np.lexsort((weight, row_keys(rows.codes)[row], label))
     shuffled = known[random_of(random_state).permutation(len(row))]
     by_class = shuffled[np.argsort(label[shuffled], kind="stable")]
@@ -397,7 +401,8 @@ def cross_validate(
             rest = weight - fold
             rest[rest < _DUST * weight] = 0
             found = solve_path(rows.part(rest), lambdas, tol)
-        risks[k], wrong[k] = held.risks(found), inside.errors(found)
+        risks[k] = held.risks(found)
+        wrong[k] = inside.errors(found)
     share = folds.sum(axis=1) / folds.sum()
     mean = share @ risks
     spread = np.sqrt(share @ (risks - mean) ** 2 / max(len(folds) - 1, 1))

@@ -164,7 +164,8 @@ def match_variants(
     """
     alleles = _Alleles(model, file)
     same_strand = same_strand or _same_list(model, file)
-    places, by_position = np.full(len(model), -1), np.zeros(len(model), bool)
+    places = np.full(len(model), -1)
+    by_position = np.zeros(len(model), bool)
     named = _by_id(model["id"], file["id"])
     fits = alleles.fit(np.arange(len(model)), named)
     places[fits > 0] = named[fits > 0]
@@ -176,7 +177,8 @@ def match_variants(
     if not (one and other and one != other) and moved <= _MOVED * both.sum():
         rest = np.flatnonzero((places < 0) & (keys[0] >= 0))
         found, several[rest], seen = _by_position(keys, rest, alleles)
-        by_position[rest], places[rest] = found >= 0, found
+        by_position[rest] = found >= 0
+        places[rest] = found
         named[rest[(named[rest] < 0) & seen]] = 0  # there, but with other alleles
     reasons = np.full(len(model), "", object)
     lost = places < 0
@@ -188,7 +190,9 @@ def match_variants(
     rows = np.flatnonzero(reasons == "")
     at = places[rows]
     fits = alleles.fit(rows, at)
-    swapped, turned, decided = fits % 2 == 0, fits > 2, np.zeros(len(rows), bool)
+    swapped = fits % 2 == 0
+    turned = fits > 2
+    decided = np.zeros(len(rows), bool)
     doubt = alleles.palindromic(rows, at)
     if not same_strand and doubt.any():
         own = model["frequency"].to_numpy(float) if "frequency" in model else None
@@ -202,7 +206,8 @@ def match_variants(
         reasons[rows[doubt][~clear]] = "palindromic"
     kept = reasons[rows] == ""
     order = np.flatnonzero(kept)[np.argsort(at[kept], kind="stable")]
-    rows, at = rows[order], at[order]
+    rows = rows[order]
+    at = at[order]
     dropped = model.loc[reasons != "", ["id", "chromosome", "position"]]
     record = MatchRecord(
         variants=len(model),
@@ -266,10 +271,12 @@ def _by_position(
     Last, whether any is at its place.
     """
     order = np.argsort(keys[1], kind="stable")
-    theirs, ours = keys[1][order], keys[0][rest]
+    theirs = keys[1][order]
+    ours = keys[0][rest]
     start = np.searchsorted(theirs, ours)
     many = np.searchsorted(theirs, ours, side="right") - start
-    found, count = np.full(len(rest), -1), np.zeros(len(rest), np.int64)
+    found = np.full(len(rest), -1)
+    count = np.zeros(len(rest), np.int64)
     for k in range(min(int(many.max(initial=0)), _MOST_AT_ONE_PLACE)):
         some = np.flatnonzero(many > k)
         at = order[start[some] + k]
@@ -300,8 +307,11 @@ class _Alleles:
 
     def fit(self, ours: Places, theirs: Places) -> Places:
         """Return 0 no fit, 1 as named, 2 swapped, 3 and 4 on the other strand."""
-        m1, m2, none = self.m1[ours], self.m2[ours], self.none
-        f1, f2 = self.f1[theirs], self.f2[theirs]
+        m1 = self.m1[ours]
+        m2 = self.m2[ours]
+        none = self.none
+        f1 = self.f1[theirs]
+        f2 = self.f2[theirs]
         known = (m1 != none) & (m2 != none) & (f1 != none) & (f2 != none)
 
         def agree(a: Places, b: Places, c: Places, d: Places) -> Truths:
@@ -311,7 +321,8 @@ class _Alleles:
             sure = ((a == c) & (a != none)) | ((b == d) & (b != none))
             return np.asarray(loose & sure)
 
-        o1, o2 = self.other[m1], self.other[m2]
+        o1 = self.other[m1]
+        o2 = self.other[m2]
         cases = [
             (theirs < 0) | (m1 == m2) & (m1 != none),
             agree(m1, m2, f1, f2),

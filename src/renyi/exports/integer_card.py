@@ -133,7 +133,8 @@ class IntegerScorecard:
 
     def _listed(self, merged: bool) -> list[list[tuple[str, str, int]]]:
         """Return the features that have points, by importance: what is told of each."""
-        columns, found = self.scorecard.encoder.columns, []
+        columns = self.scorecard.encoder.columns
+        found = []
         each = np.split(self.points, np.cumsum(columns.sizes)[:-1])
         for j in by_importance(self.scorecard).tolist():
             points = [*each[j].tolist(), int(self.other_points[j])]
@@ -150,7 +151,8 @@ class IntegerScorecard:
         """Table of all totals: probability of the second class, and the answer."""
         import pandas as pd
 
-        card, features = self.scorecard, self._listed(merged=False)
+        card = self.scorecard
+        features = self._listed(merged=False)
         most = sum(max(points for _, _, points in rows) for rows in features)
         totals = np.arange(most + 1)
         scores = self.scale * totals[:, None] + card.intercept
@@ -161,7 +163,8 @@ class IntegerScorecard:
     def sentences(self) -> list[str]:
         """Return how the points are used, and what is certified of them."""
         first, second = map(label_text, self.scorecard.classes)
-        c, before = self.certificate, self.before.bounds["map"]
+        c = self.certificate
+        before = self.before.bounds["map"]
         after = at_most(c.bounds["map"], 1)
         size = number_of_rows(c.n)
         cost = f"{100 * rounded_up(self.cost):.2f} points"
@@ -234,13 +237,16 @@ def rounded(card: Scorecard, most: int, m: Marginals | None) -> IntegerScorecard
         )
     if not isinstance(m, Marginals):
         raise TypeError(f"marginals must be Marginals, not a {type(m).__name__}.")
-    before, sizes = certify(card, m), card.encoder.columns.sizes + 1
+    before = certify(card, m)
+    sizes = card.encoder.columns.sizes + 1
     pairs, prior = _moments(card, m)
     z = card.tables[0][:, 0]
     few = bool(has_few_rows(before.n, before.n_indicators))
     k = integer_points.search(z, pairs, int(most), improve=not few)
-    k, last = _with_others(k, pairs, card), offsets(sizes)[1:] - 1
-    own, other = np.delete(k, last), k[last]
+    k = _with_others(k, pairs, card)
+    last = offsets(sizes)[1:] - 1
+    own = np.delete(k, last)
+    other = k[last]
     scale, theta, slope = _line(k, z, pairs, prior)
     calibration = card.calibration
     if calibration is not None and slope > 0:  # log-odds that follow the model's
@@ -252,7 +258,8 @@ def rounded(card: Scorecard, most: int, m: Marginals | None) -> IntegerScorecard
         unseen=scale * other[:, None].astype(np.float64),
         calibration=calibration,
     )
-    after, threshold = certify(model, m), int(np.floor(theta)) + 1
+    after = certify(model, m)
+    threshold = int(np.floor(theta)) + 1
     return IntegerScorecard(
         model, own, other, scale, threshold, int(most), before, after
     )
@@ -275,8 +282,10 @@ def _moments(card: Scorecard, m: Marginals) -> tuple[integer_points.Pairs, float
         calibration=None,
     )
     match = places.match(m)
-    m, place = match.marginals, match.points[:, 1].astype(np.intp)
-    Q, sign = m.feature_counts / m.n, 2.0 * match.classes - 1
+    m = match.marginals
+    place = match.points[:, 1].astype(np.intp)
+    Q = m.feature_counts / m.n
+    sign = 2.0 * match.classes - 1
     prior = float(m.class_probabilities @ sign)
     if is_sparse(Q):
         Q = moved(Q, place, len(every))
@@ -291,9 +300,12 @@ def _moments(card: Scorecard, m: Marginals) -> tuple[integer_points.Pairs, float
 
 def _with_others(k: Whole, pairs: integer_points.Pairs, card: Scorecard) -> Whole:
     """Return the points, with the mean of its feature for labels that never occur."""
-    sizes, k = card.encoder.columns.sizes, k.copy()
-    starts, last = offsets(sizes)[:-1], offsets(sizes + 1)[1:] - 1
-    weights, own = card.counts.astype(np.float64), np.delete(k, last)
+    sizes = card.encoder.columns.sizes
+    k = k.copy()
+    starts = offsets(sizes)[:-1]
+    last = offsets(sizes + 1)[1:] - 1
+    weights = card.counts.astype(np.float64)
+    own = np.delete(k, last)
     mean = np.add.reduceat(weights * own, starts) / np.add.reduceat(weights, starts)
     k[last] = np.where(pairs.mean[last] > 0, k[last], np.rint(mean))
     return integer_points.from_zero(k, sizes + 1)
@@ -306,8 +318,10 @@ def _line(
 
     The scale is that of the least risk, given a threshold between whole numbers.
     """
-    product, mean = pairs.product(k), float(pairs.mean @ k)
-    lead, spread = float(pairs.dvec @ k) / 2, float(k @ product)
+    product = pairs.product(k)
+    mean = float(pairs.mean @ k)
+    lead = float(pairs.dvec @ k) / 2
+    spread = float(k @ product)
     if not lead > 0 < spread:  # points that tell nothing: always the likelier class
         return max(abs(prior), _NEAR), -0.5 if prior > 0 else 0.5, 0.0
     theta = mean - prior * spread / (2 * lead)
@@ -357,7 +371,8 @@ def tables(card: IntegerScorecard) -> list[list[tuple[str, ...]]]:
 
 
 def _title(card: IntegerScorecard) -> str:
-    target, second = card.scorecard.target, label_text(card.scorecard.classes[1])
+    target = card.scorecard.target
+    second = label_text(card.scorecard.classes[1])
     return f"Points for {'' if target is None else f'{target} = '}{second}"
 
 

@@ -90,7 +90,8 @@ class _Graph:
         self.helper = helper
         self.nodes: list[Any] = []
         self.constants: list[Any] = []
-        names, known = (f"n{k}" for k in count()), {*taken, *OUTPUTS}
+        names = (f"n{k}" for k in count())
+        known = {*taken, *OUTPUTS}
         self.names: Iterator[str] = (name for name in names if name not in known)
 
     def __call__(self, kind: str, *inputs: Any, **options: Any) -> str:
@@ -104,7 +105,8 @@ class _Graph:
         return made
 
     def constant(self, array: NDArray[Any]) -> str:
-        name, text = next(self.names), array.dtype.kind == "U"
+        name = next(self.names)
+        text = array.dtype.kind == "U"
         kind = self.helper.np_dtype_to_tensor_dtype(
             np.dtype(object) if text else array.dtype
         )
@@ -114,7 +116,8 @@ class _Graph:
 
     def finished(self, model: PlainModel, label: str, shares: str) -> Any:
         """Return the graph of these outputs."""
-        helper, double = self.helper, np.dtype(np.float64)
+        helper = self.helper
+        double = np.dtype(np.float64)
         kinds = {"label": np.dtype(object), "number": double}
 
         def described(name: str, dtype: Any, shape: Sequence[Any]) -> Any:
@@ -175,7 +178,8 @@ def _codes(graph: _Graph, column: PlainColumn) -> str:
             values_int64s=list(codes.values()),
             default_int64=column.unseen,
         )
-    cells, edges = column.name, np.array([column.edges], np.float64)
+    cells = column.name
+    edges = np.array([column.edges], np.float64)
     above = graph("Cast", graph("GreaterOrEqual", cells, edges), to=7)  # int64
     code = graph("ReduceSum", above, np.array([1]), keepdims=1)
     known = graph("Equal", cells, cells)  # which NaN is not
@@ -204,7 +208,8 @@ def _label(graph: _Graph, model: PlainModel, scores: str) -> str:
 
 def _probabilities(graph: _Graph, model: PlainModel, scores: str) -> str:
     """Return the calibrated probabilities, or the nearest ones to the estimates."""
-    t, K = _estimates(graph, model, scores), len(model.classes)
+    t = _estimates(graph, model, scores)
+    K = len(model.classes)
     if model.slope:
         p = graph("Softmax", graph("Mul", t, np.array([[model.slope]])), axis=1)
         return graph("Max", p, np.array([[np.finfo(np.float64).tiny]]))

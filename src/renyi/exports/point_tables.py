@@ -49,7 +49,9 @@ def table(card: Scorecard, odds: float = 1.0, merged: bool = True) -> pd.DataFra
     first = card.per_class(np.atleast_2d(card.intercept))[0]
     rows: list[tuple[Any, ...]] = [("", START, None, None, *first)]
     for j in by_importance(card).tolist():
-        column, sizes, total = columns[j], [*counts[j].tolist(), 0], counts[j].sum()
+        column = columns[j]
+        sizes = [*counts[j].tolist(), 0]
+        total = counts[j].sum()
         before = None
         for text, place in category_places(column, merged):
             n = sizes[place] if place != before else None  # told of all that is rare
@@ -145,13 +147,15 @@ def merged_labels(encoder: Encoder, listed: Collection[str]) -> list[str]:
 
     `listed` are the features that are shown. CSV names the labels of single columns.
     """
-    told, tuples = [], encoder.order > 1
+    told = []
+    tuples = encoder.order > 1
     for column in encoder.single.columns:
         merged = [label_text(label) for label in column.levels.rare if label != RARE]
         shown = tuples or column.name in listed
         if merged and shown and RARE in column.levels.categories:
             few = merged if tuples else merged[:_NAMED]
-            texts, more = ", ".join(map(repr, few)), len(merged) - len(few)
+            texts = ", ".join(map(repr, few))
+            more = len(merged) - len(few)
             texts += f" and {more} more, which the CSV names" * (more > 0)
             told.append(f"{RARE} of {column.name!r} is any of {texts}.")
     return told

@@ -89,13 +89,17 @@ def has_text(text: str) -> bool:
 def plain_model(card: Scorecard, odds: float) -> PlainModel:
     """Return a scorecard, the odds of the second class so many times as large."""
     check_odds(card, odds)
-    calibration, threshold, slope = card.calibration, 0.0, 0.0
+    calibration = card.calibration
+    threshold = 0.0
+    slope = 0.0
     if calibration is not None:
-        card, odds = (card if odds == 1 else moved_to(card, odds)), 1.0
+        card = card if odds == 1 else moved_to(card, odds)
+        odds = 1.0
         slope = calibration.factor(card.n_classes)
     elif odds != 1:
         threshold = threshold_at(card, odds)
-    card, single = card.mapped, card.encoder.single
+    single = card.encoder.single
+    card = card.mapped
     return PlainModel(
         str(card.target or "y"),
         list(card.classes),
@@ -110,7 +114,8 @@ def plain_model(card: Scorecard, odds: float) -> PlainModel:
 
 
 def _column(encoder: Encoder, column: Column) -> PlainColumn:
-    levels, missing = column.levels, sorted(missing_texts(encoder.missing))
+    levels = column.levels
+    missing = sorted(missing_texts(encoder.missing))
     labels = [*levels.categories, *levels.rare] * (levels.kind == "label")
     texts = [label_text(label) for label in labels if label is not None]
     texts = list(dict.fromkeys([*texts, *missing]))

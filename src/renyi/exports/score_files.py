@@ -425,7 +425,8 @@ class GenotypeScores:
 
 def filled_points(model: GenotypeScores) -> Floats:
     """Return points in which missing genotypes have those of the mean."""
-    points, unknown = model.points, np.isnan(model.points[:, MISSING])
+    points = model.points
+    unknown = np.isnan(model.points[:, MISSING])
     if unknown.any():
         if "frequency" not in model.variants:
             raise ValueError(
@@ -433,7 +434,8 @@ def filled_points(model: GenotypeScores) -> Floats:
                 "frequencies by which they are the mean."
             )
         f = model.variants["frequency"].to_numpy(np.float64)[unknown]
-        shares, known = genotype_shares(f), points[unknown][:, OBSERVED]
+        shares = genotype_shares(f)
+        known = points[unknown][:, OBSERVED]
         points = points.copy()
         points[unknown, MISSING] = (np.nan_to_num(shares) * known).sum(axis=1)
     return points
@@ -457,7 +459,8 @@ def _plain_fields(data: Mapping[str, Any]) -> dict[str, Any]:
     """Return the fields of a model, all but its variants, of plain values."""
     fields = {name: data[name] for name in _MODEL}
     check_fields(fields, _MODEL, "model")
-    classes, covariates = fields["classes"], fields["covariates"]
+    classes = fields["classes"]
+    covariates = fields["covariates"]
     if classes is not None:
         if [type(each) for each in classes] != [str, str]:
             raise ValueError("its classes are not two texts")
@@ -473,9 +476,11 @@ def _plain_fields(data: Mapping[str, Any]) -> dict[str, Any]:
 
 def _variants(arrays: Mapping[str, Any], d: int) -> tuple[pd.DataFrame, Floats]:
     """Return variants and points of the arrays of a file."""
-    points, columns = arrays["points"], {"position": arrays["position"]}
+    points = arrays["points"]
+    columns = {"position": arrays["position"]}
     for name in _TEXTS:
-        ends, data = arrays[f"{name}_end"], arrays[name]
+        ends = arrays[f"{name}_end"]
+        data = arrays[name]
         good = ends.dtype == "<i8" and ends.ndim == 1 and len(ends) > 0
         if not good or data.dtype != "|u1" or ends[0] != 0 or ends[-1] != len(data):
             raise ValueError(f"its column {name!r} is not valid")
@@ -532,7 +537,8 @@ def manhattan(model: GenotypeScores, ax: Any = None) -> Any:
     spans = [position[codes == k] for k in order]
     lengths = [int(span.max() - span.min()) for span in spans]
     gap = max(1, sum(lengths) // 200)
-    start, ticks = 0, []
+    start = 0
+    ticks = []
     x = np.zeros(len(codes))
     kept = np.zeros(len(codes), bool)
     kept[np.argsort(-importance, kind="stable")[:_DRAWN]] = True

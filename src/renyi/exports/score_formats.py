@@ -237,7 +237,8 @@ def read_pgs(path: Path) -> PgsFile:
 
 def _head(stream: IO[bytes]) -> tuple[dict[str, str], list[str], bytes]:
     """Return what the header says, the names of the columns, and the bytes after."""
-    head, start = {}, stream.read(_HEADER).removeprefix(BOM_UTF8)
+    head = {}
+    start = stream.read(_HEADER).removeprefix(BOM_UTF8)
     while start.startswith(b"#"):
         line, end, start = start.partition(b"\n")
         if not end:

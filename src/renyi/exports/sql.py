@@ -88,11 +88,14 @@ def expression(
     With an alias, a column that the table lacks is an error in every engine, and no
     column that the engine has of its own.
     """
-    place, card = _class_place(card, label), card.mapped
-    (tables, starts), two = card.tables, card.n_classes == 2
+    place = _class_place(card, label)
+    card = card.mapped
+    two = card.n_classes == 2
+    (tables, starts) = card.tables
     column = 0 if two else place
     sign = -1 if two and place == 0 else 1
-    engine, intercept = named(dialect), np.atleast_1d(card.intercept)[column]
+    engine = named(dialect)
+    intercept = np.atleast_1d(card.intercept)[column]
     own = () if source and dialect != "sqlite" else _OWN[dialect]
     _check_names(engine, card.encoder.input_names, own)
     points = np.split(sign * tables[:, column], starts[1:])
@@ -171,7 +174,8 @@ def _without(engine: Dialect, table: str, columns: list[str]) -> str:
     earlier model. The second table here has these columns, all NULL, so that their
     names are ambiguous, which is an error in every engine, if the first has them too.
     """
-    row, fresh = engine.identifier("row"), engine.identifier("fresh")
+    row = engine.identifier("row")
+    fresh = engine.identifier("fresh")
     nulls = ", ".join(f"NULL AS {column}" for column in columns)
     tests = " AND ".join(f"{column} IS NULL" for column in columns)
     return (
@@ -242,7 +246,8 @@ def _term(
     """Return the CASE of a column's category; its last answer is for unseen labels."""
     if len(set(answers)) == 1:
         return answers[0]
-    name, levels = prefix + engine.identifier(column.name), column.levels
+    name = prefix + engine.identifier(column.name)
+    levels = column.levels
     known = [*levels.categories, *levels.rare, *encoder.missing]
     labels = [label for label in known if label is not None]
     *found, absent = (answers[code] for code in encoder.code_table(levels, labels))

@@ -136,7 +136,8 @@ def _spread(m: Marginals, columns: Columns) -> Marginals:
     """Return the same counts over the larger `columns`."""
     if m.columns == columns:
         return m
-    starts, where = offsets(columns.sizes), columns.places(m.columns.names)
+    starts = offsets(columns.sizes)
+    where = columns.places(m.columns.names)
     pairs = zip(m.columns, where, strict=True)
     places = np.concatenate([starts[j] + c.places(columns[j]) for c, j in pairs])
     inside = 0 if m.class_counts is None else len(m.class_counts)
@@ -158,7 +159,8 @@ def _spread(m: Marginals, columns: Columns) -> Marginals:
 
 def _inner_places(m: Marginals, places: NDArray[np.intp]) -> tuple[Any, ...]:
     """Return the index into `class_counts` of some places in `counts`."""
-    classes, features = m._spans([m.target]), m._spans(m.feature_names)
+    classes = m._spans([m.target])
+    features = m._spans(m.feature_names)
     own = np.isin(places, classes)
     inner = np.searchsorted(features, places[~own])
     return np.ix_(np.searchsorted(classes, places[own]), inner, inner)
@@ -166,7 +168,8 @@ def _inner_places(m: Marginals, places: NDArray[np.intp]) -> tuple[Any, ...]:
 
 def _combined(first: Marginals, second: Marginals, sign: int) -> Marginals:
     """Return the sum or the difference over the categories of both."""
-    mine, theirs = set(first.columns.names), set(second.columns.names)
+    mine = set(first.columns.names)
+    theirs = set(second.columns.names)
     if mine != theirs:
         name = min(mine ^ theirs)
         raise ValueError(
@@ -183,7 +186,8 @@ def _combined(first: Marginals, second: Marginals, sign: int) -> Marginals:
     where = second.columns.places(first.columns.names)
     pairs = zip(first.columns, where, strict=True)
     columns = Columns.of(column.union(second.columns[j]) for column, j in pairs)
-    first, second = _spread(first, columns), _spread(second, columns)
+    first = _spread(first, columns)
+    second = _spread(second, columns)
     inner = None
     if first.class_counts is not None and second.class_counts is not None:
         inner = first.class_counts + sign * second.class_counts

@@ -50,7 +50,8 @@ def validate(m: Marginals, tolerance: float) -> Marginals:
     """Return the marginals if they pass; see `Marginals.validate`."""
     check_counts(m, tolerance)
     names = _fully_known(m)
-    places, sizes = m._spans(names), m.columns.sizes[m.columns.places(names)]
+    places = m._spans(names)
+    sizes = m.columns.sizes[m.columns.places(names)]
     table = m.counts[np.ix_(places, places)] / m.n
     if sparse_counts.is_sparse(table):
         vector = _negative_direction(table, sizes, tolerance)
@@ -76,17 +77,21 @@ def _negative_direction(
     The largest column, L, is eliminated from T + tolerance·I, as its own block is
     diagonal: the two are indefinite together, ``S = T_SS − T_SL Δ T_LS`` and T.
     """
-    j, starts = int(np.argmax(sizes)), offsets(sizes)
+    j = int(np.argmax(sizes))
+    starts = offsets(sizes)
     large = np.arange(*starts[j:][:2])
-    small, out = np.delete(np.arange(starts[-1]), large), np.zeros(starts[-1])
+    small = np.delete(np.arange(starts[-1]), large)
+    out = np.zeros(starts[-1])
     check_table_size([len(small)], 1, 0)
     shift = max(tolerance, np.finfo(float).eps)
-    B, inverse = table[np.ix_(small, large)], 1 / (table.diagonal()[large] + shift)
+    B = table[np.ix_(small, large)]
+    inverse = 1 / (table.diagonal()[large] + shift)
     S = sparse_counts.dense(table[np.ix_(small, small)] - (B * inverse) @ B.T)
     S.flat[:: len(S) + 1] += shift
     if len(S) and not _positive_definite(S):
         least = np.linalg.eigh(S)[1][:, 0]
-        out[small], out[large] = least, -inverse * (B.T @ least)
+        out[small] = least
+        out[large] = -inverse * (B.T @ least)
         out /= np.linalg.norm(out)
     return out
 
@@ -165,8 +170,10 @@ class _Margins(NamedTuple):
 
 def _margins(m: Marginals) -> Iterator[_Margins]:
     """Yield the margins of some columns at a time: all of them may be too many."""
-    sizes, alone = m.columns.sizes, m.counts.diagonal()
-    starts, step = offsets(sizes), max(1, _CELLS // max(1, len(alone)))
+    sizes = m.columns.sizes
+    alone = m.counts.diagonal()
+    starts = offsets(sizes)
+    step = max(1, _CELLS // max(1, len(alone)))
     places = np.array(m.absent_places(), np.intp).reshape(-1, 2)
     for low in range(0, len(sizes), step):
         own = sizes[low : low + step]

@@ -51,7 +51,9 @@ _GRID = 1e6  # counts of fractional weights are compared to this part of their t
 _CHUNK = 2**22  # numbers that are hashed at a time
 _LARGE = 4_000  # categories whose counts are looked at before they are held
 # What a text shows: features, columns in a notebook, and labels of each.
-_FEATURES, _ROWS, _LABELS = 12, 50, 6
+_FEATURES = 12
+_ROWS = 50
+_LABELS = 6
 
 Places = NDArray[np.intp]
 
@@ -95,7 +97,8 @@ def read(path: str | os.PathLike[str], make: Callable[..., Marginals]) -> Margin
     header = read_header(path, FORMAT, 2)
     with valid(path):
         facts = _facts(header)
-        columns, target = facts["columns"], facts["target"]
+        columns = facts["columns"]
+        target = facts["target"]
         size = int(columns.sizes.sum())
         classes = int(columns.sizes[columns.places([target])[0]])
         inner = (classes, size - classes, size - classes)
@@ -148,7 +151,9 @@ def _facts(header: dict[str, Any]) -> dict[str, Any]:
     columns = Columns.from_dict(header["columns"])
     empty = Columns.of([]).to_dict()
     settings = encoder_from_dict({**header["encoder"], "columns": empty})
-    n, target, provenance = header["n"], header["target"], header["provenance"]
+    n = header["n"]
+    target = header["target"]
+    provenance = header["provenance"]
     if type(header["order"]) is not int or header["order"] != settings.order:
         raise ValueError(f"its order is {header['order']!r:.20}, not its encoder's")
     if not isinstance(target, str) or target not in columns.names:
@@ -196,7 +201,8 @@ def digest(m: Marginals) -> DataDigest:
     names = m.feature_names
     features = m.columns.take(m.columns.places(names))
     order, classes, head = _canonical(features, m._column(m.target).levels, m.absent)
-    order, classes = m._spans(names)[order], m._spans([m.target])[classes]
+    order = m._spans(names)[order]
+    classes = m._spans([m.target])[classes]
     both = np.concatenate([order, classes])
     table = sparse_counts.dense(m.counts[np.ix_(order, classes)])
     everything = (np.arange(side) for side in table.shape)
@@ -207,7 +213,8 @@ def digest(m: Marginals) -> DataDigest:
     rows, columns, counts = sparse_counts.entries(moved)
     places = rows * len(both) + columns
     head += hashlib.sha256(places.astype("<i8").tobytes()).hexdigest()
-    every, alone = np.arange(len(counts)), np.zeros(1, np.intp)
+    every = np.arange(len(counts))
+    alone = np.zeros(1, np.intp)
     return DataDigest(by_class, _hashed(head, counts[:, None], m.n, every, alone))
 
 
@@ -225,7 +232,8 @@ def _canonical(
     """Return features and classes in canonical order, and what describes them."""
     described = [sorted_levels(levels) for levels in columns.levels]
     chosen = sorted(range(len(columns)), key=lambda j: columns.names[j])
-    starts, which = offsets(columns.sizes), columns.which.tolist()
+    starts = offsets(columns.sizes)
+    which = columns.which.tolist()
     order = [starts[j] + described[which[j]][0] for j in chosen]
     names = [columns.names[j] for j in chosen]
     classes, answers = sorted_levels(target)
@@ -237,7 +245,8 @@ def _canonical(
 
 def sorted_levels(levels: Levels) -> tuple[Places, str]:
     """Return the order of a column's categories and their description."""
-    texts, labels = levels.texts, []
+    texts = levels.texts
+    labels = []
     missing = [category is None for category in levels.categories]
     order = np.arange(len(texts))
     if levels.kind == "label":
@@ -302,7 +311,8 @@ def html(m: Marginals) -> str:
 
 def _levels(m: Marginals, column: Column) -> str:
     """Return the first categories of a column with their counts."""
-    totals, texts = m.counts.diagonal()[m._spans([column.name])], column.levels.texts
+    totals = m.counts.diagonal()[m._spans([column.name])]
+    texts = column.levels.texts
     shown = [f"{t}: {c:,.10g}" for t, c in zip(texts[:_LABELS], totals, strict=False)]
     if len(texts) > _LABELS:
         shown.append(f"… {len(texts) - _LABELS} more")

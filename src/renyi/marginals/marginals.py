@@ -146,7 +146,8 @@ class Marginals:
 
     def _block(self, first: Iterable[str], second: Iterable[str]) -> NDArray[Any]:
         """Return the counts of the categories of some columns with those of others."""
-        rows, columns = self._spans(first), self._spans(second)
+        rows = self._spans(first)
+        columns = self._spans(second)
         what = f"A table of {len(rows):,} by {len(columns):,} categories"
         check_memory(self.counts.dtype.itemsize * len(rows) * len(columns), what)
         return sparse_counts.dense(self.counts[np.ix_(rows, columns)])
@@ -156,7 +157,8 @@ class Marginals:
         import pandas as pd
 
         consistency.check_counted(self, [(first, second)])
-        rows, columns = self._column(first).levels, self._column(second).levels
+        rows = self._column(first).levels
+        columns = self._column(second).levels
         return pd.DataFrame(
             self._block([first], [second]),
             index=pd.Index(rows.texts, name=first),
@@ -269,7 +271,8 @@ class Marginals:
         """Whether the same columns have the same counts, in the same order."""
         if not isinstance(other, Marginals):
             return NotImplemented
-        plain, tables = ("target", "n", "columns", "absent"), ("counts", "class_counts")
+        plain = ("target", "n", "columns", "absent")
+        tables = ("counts", "class_counts")
         return all(getattr(self, a) == getattr(other, a) for a in plain) and all(
             sparse_counts.equal(getattr(self, a), getattr(other, a)) for a in tables
         )

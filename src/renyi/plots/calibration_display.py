@@ -61,7 +61,8 @@ def calibration_curve(
     counts = np.bincount(bins, minlength=max(len(edges) - 1, 1))
     full = counts > 0
     w = np.ones(len(p)) if weights is None else weights
-    total, n = np.bincount(bins, w, len(counts))[full], counts[full]
+    total = np.bincount(bins, w, len(counts))[full]
+    n = counts[full]
     pred = np.bincount(bins, w * p, len(counts))[full] / total
     true = np.bincount(bins, w * hit, len(counts))[full] / total
     lower = upper = None
@@ -240,11 +241,14 @@ class CalibrationDisplay:
     def plot(self, ax: Any = None) -> Self:
         """Draw it on some axes, or on a figure of its own."""
         self.ax_ = ax = axes(ax, 5.6, 5.4)
-        self.figure_, self.lines_, self.intervals_ = ax.figure, [], []
+        self.figure_ = ax.figure
+        self.lines_ = []
+        self.intervals_ = []
         ax.plot([0, 1], [0, 1], ls=":", color=GREY, label="perfectly calibrated")
         many = len(self.curves)
         for k, curve in enumerate(self.curves):
-            style, x = look(k), curve.prob_pred
+            style = look(k)
+            x = curve.prob_pred
             # Intervals of several classes would hide each other at the same place.
             x_bar = x + 0.004 * (k - (many - 1) / 2)
             drawn = None

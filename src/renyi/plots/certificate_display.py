@@ -77,7 +77,8 @@ class CertificateDisplay:
                 f"A {type(estimator).__name__} has no certificate: give a fitted "
                 "RenyiClassifier, CrossFitClassifier or MinimaxClassifier."
             )
-        result, note = getattr(model, "result_", None), getattr(model, "note_", "")
+        result = getattr(model, "result_", None)
+        note = getattr(model, "note_", "")
         shown = getattr(result, "worst_distribution", None) is not None
         lower = result.lower if result is not None and shown else None
         rungs = [Rung("Worst case of this rule", "guarantee", None, lower, promise)]
@@ -144,7 +145,8 @@ class CertificateDisplay:
             lines += [(shown(rung.name, _WIDTH), rung) for rung in rungs]
         height = 1.1 + _LINE * len(lines) + 0.4 * bool(self.notes)
         self.ax_ = ax = axes(ax, 7, height)
-        self.figure_, dots = ax.figure, []
+        self.figure_ = ax.figure
+        dots = []
         self.bars_: list[Any] = []
         pale = 0.45 if self.notes else 1.0
         beside: Any = {"xytext": (7, 0), "textcoords": "offset points"}
@@ -168,7 +170,8 @@ class CertificateDisplay:
 
     def _draw_bound(self, y: int, rung: Rung, pale: float) -> None:
         """Draw what an error can be at most, and from where on it is not known."""
-        ax, upper = self.ax_, rung.upper
+        ax = self.ax_
+        upper = rung.upper
         colour = {"color": COLOURS[0], "alpha": 0.35 * pale}
         self.bars_.append(ax.barh([y], [upper], 0.5, **colour))
         ax.plot([upper, upper], [y - 0.25, y + 0.25], color=COLOURS[0], lw=2)
@@ -236,7 +239,8 @@ def _known(c: Certificate) -> list[Rung]:
 
 def _bounds(c: Certificate, steps: Sequence[Step] = ()) -> list[Rung]:
     """Return the bounds of the model's own rule, then those of the other rules."""
-    name, group = CLOSED, f"Worst case of this model, rule {c.rule}"
+    name = CLOSED
+    group = f"Worst case of this model, rule {c.rule}"
     if c.confidence is not None:
         name = f"confidence {chosen_percent(c.confidence)}"
         group = f"Every population with its pairs, rule {c.rule}"

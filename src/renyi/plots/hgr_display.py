@@ -61,8 +61,10 @@ class HGRDisplay:
         self.target = target
         rho = matrix.to_numpy(np.float64)
         off = 1 - np.where(np.isnan(rho), 0, rho)
-        hierarchy, names = scipy.cluster.hierarchy, list(map(str, matrix.columns))
-        self.linkage, self._places = np.empty((0, 4)), np.arange(len(names))
+        hierarchy = scipy.cluster.hierarchy
+        names = list(map(str, matrix.columns))
+        self.linkage = np.empty((0, 4))
+        self._places = np.arange(len(names))
         if len(names) > 1:
             pairs = off[np.triu_indices(len(names), 1)].clip(0, 1)
             self.linkage = hierarchy.linkage(pairs, "average", optimal_ordering=True)

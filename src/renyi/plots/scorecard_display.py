@@ -108,7 +108,8 @@ class ScorecardDisplay:
             )
         places = [y for y, line in enumerate(lines) if line.row is not None]
         self.ax_ = axes(ax, 7, 1.3 + _LINE * len(lines))
-        self.figure_, self.bars_ = self.ax_.figure, None
+        self.figure_ = self.ax_.figure
+        self.bars_ = None
         self.lines_: list[Any] = []
         if column is None:
             self._draw_marks(rows, places)
@@ -136,10 +137,12 @@ class ScorecardDisplay:
         return [float(x) for x in self.frame.iloc[rows, first + k]]
 
     def _draw_bars(self, rows: list[int], places: list[int], k: int) -> None:
-        ax, points = self.ax_, self._points(rows, k)
+        ax = self.ax_
+        points = self._points(rows, k)
         colours = [COLOURS[1] if x > 0 else COLOURS[0] for x in points]
         self.bars_ = ax.barh(places, points, 0.72, color=colours)
-        name, against = shown(self.classes[k], _WIDTH), "against it"
+        name = shown(self.classes[k], _WIDTH)
+        against = "against it"
         if len(self.classes) == 2:
             against = shown(self.classes[1 - k], _WIDTH)
         ax.set_xlabel(f"← {against}     points     {name} →")
@@ -147,17 +150,20 @@ class ScorecardDisplay:
     def _draw_marks(self, rows: list[int], places: list[int]) -> None:
         ax = self.ax_
         for k, each in enumerate(self.classes):
-            name, points = shown(each, _WIDTH), self._points(rows, k)
+            name = shown(each, _WIDTH)
+            points = self._points(rows, k)
             self.lines_ += ax.plot(points, places, ls="", ms=5, label=name, **look(k))
         ax.hlines(places, *ax.get_xlim(), color="0.9", lw=0.7, zorder=0)
         ax.set_xlabel("points; the class with the highest total wins")
-        lines, where = -(-len(self.classes) // 4), (0.5, 1.0)
+        lines = -(-len(self.classes) // 4)
+        where = (0.5, 1.0)
         style: Any = {"loc": "lower center", "frameon": False, "fontsize": 8}
         ax.legend(bbox_to_anchor=where, ncols=-(-len(self.classes) // lines), **style)
 
     def _name(self, lines: list[_Line]) -> None:
         """Name the lines, and write the share of rows beside each category."""
-        ax, last = self.ax_, len(lines) - 0.4
+        ax = self.ax_
+        last = len(lines) - 0.4
         reach = 1.08 * max(map(abs, ax.dataLim.intervalx)) or 1.0
         ax.set_xlim(-reach, reach)
         ax.set_ylim(last, -0.6)

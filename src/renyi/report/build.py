@@ -55,7 +55,9 @@ MOST_CATEGORIES = 60_000
 """Of features beyond, the least important are left to the model file."""
 _CARD_CATEGORIES = 1_000  # up to which an integer card is searched for unasked
 _POINTS = 10
-_BIN_ROWS, _BINS, _ROC = 20, 10, 50
+_BIN_ROWS = 20
+_BINS = 10
+_ROC = 50
 _OUTCOMES = 20
 _GENOTYPES = [*OBSERVED, MISSING]  # to choose from
 _MOST_SAMPLES = 1e15  # that a model may tell of
@@ -124,11 +126,14 @@ def _of_scorecard(
     card: Scorecard, rule: str
 ) -> tuple[tuple[Column, ...], tuple[Feature, ...], int, Scale]:
     """Return columns and features that go together, and how points are used."""
-    shown, ruled = card.mapped, card.of_rule(rule)
+    shown = card.mapped
+    ruled = card.of_rule(rule)
     encoder: Any = card.encoder
     sizes = encoder.columns.sizes
-    starts, counts = offsets(sizes), card.counts
-    base, refused = encoder.single.columns, encoder.unseen == "error"
+    starts = offsets(sizes)
+    counts = card.counts
+    base = encoder.single.columns
+    refused = encoder.unseen == "error"
     members: Sequence[tuple[int, ...]] = [(j,) for j in range(len(base))]
     if encoder.order > 1:
         members = encoder._members
@@ -148,7 +153,8 @@ def _of_scorecard(
     fits = np.cumsum(sizes[order]) <= MOST_CATEGORIES
     fits[:1] = True
     begin = np.array([[c.start] for c in columns])
-    points, own = shown.tables[0], ruled.tables[0] if ruled is not shown else None
+    points = shown.tables[0]
+    own = ruled.tables[0] if ruled is not shown else None
     codes = encoder.of_codes(begin) if encoder.order > 1 else begin
     left = np.sort(order[~fits])
     at = shown.tables[1][left] + codes[left, 0]
@@ -156,7 +162,8 @@ def _of_scorecard(
     def feature(j: int) -> Feature:
         span = slice(shown.tables[1][j], shown.tables[1][j] + sizes[j])
         texts = encoder.columns[j].levels.texts
-        keys, new = None, None
+        keys = None
+        new = None
         if encoder.order > 1:
             new = texts.index(NEW) if NEW in texts else None
             keys = _keys(encoder._tables[j], len(texts), new)
@@ -192,7 +199,8 @@ def _column_counts(
         return np.split(counts, starts[1:-1])
     found: dict[int, Any] = {}
     for f, S in enumerate(members):
-        table, own = encoder._tables[f], counts[starts[f] : starts[f + 1]]
+        table = encoder._tables[f]
+        own = counts[starts[f] : starts[f + 1]]
         cells = np.append(own, 0)[table]  # (new) has no rows
         for axis, j in enumerate(S):
             if j not in found:
@@ -233,7 +241,8 @@ def _shares(
         found = zip(m.classes, m.class_probabilities.tolist(), strict=True)
         return {label_text(label): share for label, share in found}
     if card.n_classes == 2 and own.majority is not None:
-        top, off = label_text(own.majority[0]), own.majority[1]
+        top = label_text(own.majority[0])
+        off = own.majority[1]
         first, second = map(label_text, card.classes)
         if top in (first, second):  # a stranger's certificate may name another
             share = {top: 1 - off, (second if top == first else first): off}
@@ -312,7 +321,8 @@ def _heldout(model: Any, c: Certificate, X: Any, y: Any) -> Heldout:
     """Return sums over held-out rows."""
     card: Scorecard = model.scorecard_
     rows = read_rows(card, X, y)
-    p, K = card.probabilities(rows.codes), card.n_classes
+    p = card.probabilities(rows.codes)
+    K = card.n_classes
     answers = decide(card.mapped.estimates(rows.codes))
     confusion = np.zeros((K, K), np.int64)
     np.add.at(confusion, (rows.y, answers), 1)
@@ -320,11 +330,14 @@ def _heldout(model: Any, c: Certificate, X: Any, y: Any) -> Heldout:
     area: tuple[float, ...] | None = None
     curve: tuple[tuple[float, float], ...] = ()
     if K == 2:
-        sure, hit = p[:, 1], rows.y == 1
+        sure = p[:, 1]
+        hit = rows.y == 1
         if 0 < hit.sum() < len(hit):
-            area, curve = auc(sure, hit), tuple(_roc(sure, hit))
+            area = auc(sure, hit)
+            curve = tuple(_roc(sure, hit))
     else:
-        sure, hit = p.max(axis=1), p.argmax(axis=1) == rows.y
+        sure = p.max(axis=1)
+        hit = p.argmax(axis=1) == rows.y
     return Heldout(
         rows=len(rows.y),
         certificate=c.to_dict(),
@@ -348,7 +361,8 @@ def _roc(p: Floats, hit: NDArray[np.bool_]) -> list[tuple[float, float]]:
     """Return some points of the curve, its ends among them, no step of few rows."""
     order = np.argsort(-p, kind="stable")
     last = np.append(np.flatnonzero(np.diff(p[order])), len(p) - 1)
-    true, false = np.cumsum(hit[order])[last], np.cumsum(~hit[order])[last]
+    true = np.cumsum(hit[order])[last]
+    false = np.cumsum(~hit[order])[last]
     few = Report.few
     count = min(_ROC, max(len(p) // few, 1))
     some = np.unique(np.searchsorted(last, np.linspace(len(p) - 1, few - 1, count)))
@@ -395,7 +409,8 @@ def genotype_report(
     order = np.argsort(-model.swings, kind="stable")
     kept, left = np.split(order, [MOST_CATEGORIES // len(_GENOTYPES)])
     columns, features = _variants(model, kept)
-    c, meta = model.calibration, dict(model.meta)
+    c = model.calibration
+    meta = dict(model.meta)
     scale = Scale(
         _row_of([model.intercept + model._absent(kept)]),
         None if c is None else c.factor(2),
@@ -457,13 +472,15 @@ def _variants(
     model: GenotypeScores, kept: NDArray[np.int64]
 ) -> tuple[tuple[Column, ...], tuple[Feature, ...]]:
     """Return some variants as columns and features, with the likeliest genotypes."""
-    table, points = model.variants.iloc[kept], filled_points(model)[kept][:, _GENOTYPES]
+    table = model.variants.iloc[kept]
+    points = filled_points(model)[kept][:, _GENOTYPES]
     importance = model.swings[kept].tolist()
     f = np.full(len(kept), 0.5)
     if "frequency" in table:
         f = np.nan_to_num(table["frequency"].to_numpy(np.float64), nan=0.5)
     likely = genotype_shares(f).argmax(axis=1).tolist()
-    columns, features = [], []
+    columns = []
+    features = []
     for j, row in enumerate(table.itertuples(index=False)):
         title = f"{row.id} ({row.chromosome}:{row.position})"
         both = (f"{row.a1}/{row.a1}", f"{row.a1}/{row.a2}", f"{row.a2}/{row.a2}")

@@ -205,7 +205,8 @@ def _use(report: Report, model: str | None) -> str:
 
 def _known(report: Report) -> dict[str, str]:
     """Return what is known of the items of TRIPOD+AI."""
-    data, made = report.data, report.made
+    data = report.data
+    made = report.made
     rows = data.size or UNKNOWN
     shares = ""
     if data.shares:
@@ -265,7 +266,8 @@ def bill(report: Report, digest: str | None = None) -> dict[str, Any]:
 
     `digest` is the SHA-256 of the model file.
     """
-    data, made = report.data, report.made
+    data = report.data
+    made = report.made
     kinds = {"label": "category", "number": "number", "variant": "genotype"}
     inputs = sorted({kinds[column.kind] for column in report.columns})
     model: dict[str, Any] = {

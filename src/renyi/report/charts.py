@@ -20,8 +20,12 @@ Kind = Literal["estimate", "bound", "interval", "reference"]
 Point = tuple[float, float]
 
 _HEIGHT = 22  # of a row
-_WIDTH, _SIDE, _LEFT, _BOTTOM = 420, 300, 56, 46  # of lines
-_ACROSS, _UP = _WIDTH - _LEFT - 14, _SIDE - _BOTTOM - 12  # what the axes span
+_WIDTH = 420  # of lines
+_SIDE = 300
+_LEFT = 56
+_BOTTOM = 46
+_ACROSS = _WIDTH - _LEFT - 14  # what the axes span
+_UP = _SIDE - _BOTTOM - 12
 
 
 @dataclass(frozen=True)
@@ -112,9 +116,11 @@ def _mark(mark: Mark, end: float) -> Html:
         tag("line", x1=x, x2=x, y1=0, y2=_HEIGHT, class_="grid")
         for x in ("0%", "50%", "100%")
     ]
-    low, high = mark.low, mark.high
+    low = mark.low
+    high = mark.high
     if high is not None:
-        x1, x2 = at(low or 0.0), at(high)
+        x1 = at(low or 0.0)
+        x2 = at(high)
         line = tag("line", x1=x1, x2=x2, y1=middle, y2=middle, class_="reach")
         parts += [line, bar(high)]
         if low is not None:
@@ -122,9 +128,11 @@ def _mark(mark: Mark, end: float) -> Html:
         else:
             parts.append(shape(high, "M-9 -4L-1 0L-9 4Z", "arrow"))
     if mark.value is not None:
-        form, name = "M0 -5A5 5 0 1 1 0 5A5 5 0 1 1 0 -5Z", "dot"
+        form = "M0 -5A5 5 0 1 1 0 5A5 5 0 1 1 0 -5Z"
+        name = "dot"
         if mark.kind == "reference":
-            form, name = "M0 -6L6 0L0 6L-6 0Z", "diamond"
+            form = "M0 -6L6 0L0 6L-6 0Z"
+            name = "diamond"
         parts.append(shape(mark.value, form, name))
     return tag("svg", parts, height=_HEIGHT, width="100%", aria_hidden="true")
 
@@ -187,7 +195,8 @@ def lines(
     top = y_end or scale_end((p[1] for p in shown), _QUARTERS)
 
     def place(point: Point) -> tuple[float, float]:
-        a, b = point[0] / right, point[1] / top
+        a = point[0] / right
+        b = point[1] / top
         return round(_LEFT + _ACROSS * a, 1), round(12 + _UP * (1 - b), 1)
 
     quarters = [(right * k / 4, top * k / 4) for k in range(5)]
@@ -279,7 +288,8 @@ def panels(
 
     Marks far beyond the others would leave no room to these: they have numbers only.
     """
-    tops, body = [Head(head)], [[label] for label in labels]
+    tops = [Head(head)]
+    body = [[label] for label in labels]
     for panel in columns:
         known = [_end(mark) for mark in panel.marks if mark is not None]
         most = _FAR * sorted(known)[len(known) // 2] if known else 0.0

@@ -49,7 +49,9 @@ def verdict(
     whose: str,
 ) -> str:
     """Say in a sentence how often the model errs, what is proven, and of whom."""
-    c, error, model = counted or own, _error(own), f"this model of {quoted(target)}"
+    c = counted or own
+    error = _error(own)
+    model = f"this model of {quoted(target)}"
     upper = at_most(c.bounds[c.rule], 1)
     bound = (
         f"on every population with exactly the counts of {pairs_text(c)} {whose}, it "
@@ -140,7 +142,8 @@ def tiles(
     whose: str,
 ) -> list[Tile]:
     """Return the figures that the page begins with."""
-    found, tried = [], seen or own
+    found = []
+    tried = seen or own
     error = _error(tried)
     if error is not None:
         how = "leave-one-out estimate"
@@ -216,7 +219,8 @@ def ladder(
     if bounds is not None and len(bounds.any_rule) > 2:
         found.append(_best_promise(bounds.any_rule[-1], alone))
     if counted is not None and counted.majority and counted.one_feature:
-        (feature, error), best = counted.one_feature, "the best single feature"
+        best = "the best single feature"
+        (feature, error) = counted.one_feature
         title = f"By {quoted(feature)} alone"
         found.append(_always(*counted.majority))
         found.append(Rung(title, "reference", error, meaning=best))
@@ -227,11 +231,13 @@ def _of_unseen(c: Certificate, whose: str) -> list[Rung]:
     """Return what rows show that a model was not trained on."""
     if c.sampled_error is None:
         return []
-    found, sure = [], f"with confidence {_sure(c)}"
+    found = []
+    sure = f"with confidence {_sure(c)}"
     if c.observed_error is not None:
         title = f"Observed {whose}"
         found.append(Rung(title, "estimate", c.observed_error, meaning=_tried(c)))
-    title, meaning = f"Population, {whose}", f"{sure}, in the population sampled"
+    title = f"Population, {whose}"
+    meaning = f"{sure}, in the population sampled"
     found.append(Rung(title, "bound", high=c.sampled_error, meaning=meaning))
     if c.bounds[c.rule] > c.sampled_error:
         title = f"Any population with its pairs, {whose}"
@@ -252,6 +258,7 @@ def _best_promise(step: Step, alone: bool) -> Rung:
 
 def _rung(title: str, step: Step, meaning: str, alone: bool) -> Rung:
     kind: Any = "bound" if step.lower is None else "interval"
-    low, stopped = step.lower, not step.finished
+    low = step.lower
+    stopped = not step.finished
     meaning += THESE_ROWS_ONLY if alone else ""
     return Rung(title, kind, None, low, step.upper, meaning, stopped, alone)

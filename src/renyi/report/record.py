@@ -304,7 +304,8 @@ class Report:
 
         place = Path(folder)
         card.check_place(place)
-        digest, file = None, None
+        digest = None
+        file = None
         if model is not None:
             file = Path(model).name
             digest = hashlib.sha256(Path(model).read_bytes()).hexdigest()
@@ -327,7 +328,8 @@ class Report:
 
 def _write(page: Path, text: str, beside: Path, plain: dict[str, Any]) -> None:
     """Write a text, and plain values beside it, both or none."""
-    whole, data = encoded(text), to_bytes(plain, indent=1) + b"\n"
+    whole = encoded(text)
+    data = to_bytes(plain, indent=1) + b"\n"
     replace_together(
         {
             page: lambda stream: stream.write(whole),

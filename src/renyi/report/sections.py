@@ -182,7 +182,8 @@ def _importance(report: Report) -> Section:
     )
     if report.data.unit == "sample":
         what = "How far the points of a variant's genotypes differ at most."
-    total, rest = report.data.features, ""
+    total = report.data.features
+    rest = ""
     if total > len(some):
         rest = f" The {len(some)} largest of {total:,} are shown."
     heads = ("Feature", "Weight in the score", "Weight")
@@ -191,8 +192,10 @@ def _importance(report: Report) -> Section:
 
 
 def _scorecard(report: Report) -> Section:
-    classes, two = report.classes, len(report.classes) == 2
-    shown, most = _begun(report), _most(report)
+    classes = report.classes
+    two = len(report.classes) == 2
+    shown = _begun(report)
+    most = _most(report)
     heads = [Head("Feature"), Head("Category")]
     heads.append(Head("Weight" if report.data.weighted else "Rows", True))
     start = [_signed(each, most) for each in report.scale.intercept]
@@ -205,7 +208,8 @@ def _scorecard(report: Report) -> Section:
     else:
         heads += [Head(name(label), True) for label in classes]
         both = zip(map(name, classes), start, strict=True)
-        start, answer = [*map(" ".join, both)], f"the {told} has the highest score"
+        start = [*map(" ".join, both)]
+        answer = f"the {told} has the highest score"
     how = (
         f"A row starts from {', '.join(start)} and adds the points of its categories; "
         f"{answer}."
@@ -254,7 +258,8 @@ def _most(report: Report) -> float:
 
 
 def _card_row(feature: Feature, k: int, most: float, two: bool) -> list[str]:
-    points, counts = feature.points[k], feature.counts
+    points = feature.points[k]
+    counts = feature.counts
     row = [name(feature.name), name(feature.categories[k])]
     row.append("" if counts is None else f"{counts[k]:,.10g}")
     shown = [text(_signed(x, most)) for x in points]
@@ -365,7 +370,8 @@ def _whatif(report: Report) -> Section:
 
 
 def _heldout(report: Report) -> Section | None:
-    h, classes = report.heldout, report.classes
+    h = report.heldout
+    classes = report.classes
     if h is None:
         return None
     two = len(classes) == 2
@@ -461,7 +467,8 @@ def _page_data(report: Report) -> dict[str, Any]:
     for column in report.columns:
         level = levels.setdefault((column.categories, column.other), len(levels))
         columns.append([name(column.name), level, column.start, column.counts])
-    single, most = report.data.order == 1, _most(report)
+    single = report.data.order == 1
+    most = _most(report)
     return {
         "classes": [name(each) for each in report.classes],
         "rule": report.rule,

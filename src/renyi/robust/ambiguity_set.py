@@ -51,7 +51,8 @@ _PATIENCE = 20.0  # seconds to look for a few columns that explain it
 _MAX_TRIED = 2e7  # outcomes that are looked at together, to list those allowed
 # Bytes of a cell, which has its probability, that in `b` and a few multipliers; and of
 # what else a table takes.
-_CELL, _TABLE = 64, 500
+_CELL = 64
+_TABLE = 500
 _AGREED = "No distribution has these tables, although their margins agree"
 
 
@@ -78,7 +79,8 @@ class Layout:
     """Places of the cells of some pairs, then of all columns, in one array."""
 
     def __init__(self, pairs: list[tuple[int, int]], sizes: NDArray[np.intp]) -> None:
-        self.pairs, self.sizes = pairs, sizes
+        self.pairs = pairs
+        self.sizes = sizes
         columns = [(i,) for i in range(len(sizes))]
         self._index = {features: k for k, features in enumerate([*pairs, *columns])}
         counts = sizes.tolist()
@@ -136,7 +138,9 @@ class Ambiguity:
         what = f"A program over the pairs of {int(lengths.sum()):,} categories"
         needed = _CELL * cells + _TABLE * len(columns) ** 2 / 2
         check_memory(needed, what, _FEWER)
-        F, counts, own = m.F, m.feature_counts, spans(columns.sizes)
+        F = m.F
+        counts = m.feature_counts
+        own = spans(columns.sizes)
         tables = [Table((i,), True, F[span]) for i, span in enumerate(own)]
         for i, j in combinations(range(len(columns)), 2):
             if within is None:
@@ -240,7 +244,8 @@ class Ambiguity:
 
     def _allowed(self, X: Outcomes) -> Flags:
         """Which beginnings of outcomes avoid the empty cells of the known columns."""
-        last, good = X.shape[1] - 1, np.ones(len(X), bool)
+        last = X.shape[1] - 1
+        good = np.ones(len(X), bool)
         for table in self.tables:
             if table.features and max(table.features) == last:
                 cells = table.probabilities[tuple(X[:, i] for i in table.features)]
@@ -286,7 +291,8 @@ class Ambiguity:
         """Return the multiplier of λ_y + c_y; `constants` is one number or K."""
         each = np.broadcast_to(constants, (self.n_classes,))
         t = next(t for t, table in enumerate(self.tables) if table.with_target)
-        low, high = int(self.starts[t]), int(self.starts[t + 1])
+        low = int(self.starts[t])
+        high = int(self.starts[t + 1])
         moved = multiplier.copy()
         moved[low:high] += np.tile(each, (high - low) // self.n_classes)
         return moved
@@ -294,9 +300,11 @@ class Ambiguity:
     def moments(self) -> tuple[Any, Floats]:
         """Q, stored sparse where it is large, and F; 0 where there is no table."""
         Q = sparse_counts.Blocks(self.sizes, np.float64)
-        F, own = np.zeros((int(self.sizes.sum()), self.n_classes)), spans(self.sizes)
+        F = np.zeros((int(self.sizes.sum()), self.n_classes))
+        own = spans(self.sizes)
         for table in self.tables:
-            p, features = table.probabilities, table.features
+            p = table.probabilities
+            features = table.features
             if table.with_target and len(features) == 1:
                 F[own[features[0]]] = p
                 Q.put(features[0], features[0], p.sum(axis=1))
@@ -316,8 +324,10 @@ class Ambiguity:
         self, U: Floats, beta: Floats, own: NDArray[np.intp]
     ) -> tuple[Floats, Floats, Floats]:
         """Multipliers of ‖u‖², u_y = u[own[y]] and 1, where u = beta + Σ_i U_i(x_i)."""
-        own_places, nothing = spans(self.sizes), np.zeros(len(self.b))
-        square, lead = nothing.copy(), nothing.copy()
+        own_places = spans(self.sizes)
+        nothing = np.zeros(len(self.b))
+        square = nothing.copy()
+        lead = nothing.copy()
         both = zip(self.split(square), self.split(lead), strict=True)
         for (table, cells), (_, leads) in both:
             parts = [U[own_places[i]] for i in table.features]
@@ -353,7 +363,8 @@ class Ambiguity:
     @cached_property
     def reference_cells(self) -> NDArray[np.bool_]:
         """Cells whose multiplier is 0 by convention, which leaves one for each λ."""
-        zero, marks = self._likeliest, []
+        zero = self._likeliest
+        marks = []
         for table in self.tables:
             mark = np.zeros(table.probabilities.shape, bool)
             for axis, i in enumerate(table.features):
@@ -364,7 +375,8 @@ class Ambiguity:
 
     def normalised(self, multiplier: Floats) -> Floats:
         """Return the multiplier of the same functions that is 0 at reference cells."""
-        zero, pieces = self._likeliest, []
+        zero = self._likeliest
+        pieces = []
         unary = [np.zeros((size, self.n_classes)) for size in self.sizes]
         for table, part in self.split(multiplier):
             cells = part.copy()
@@ -372,7 +384,8 @@ class Ambiguity:
                 unary[table.features[0]] += cells
             else:
                 i, j = table.features
-                along_i, along_j = cells[:, zero[j]].copy(), cells[zero[i]].copy()
+                along_i = cells[:, zero[j]].copy()
+                along_j = cells[zero[i]].copy()
                 corner = along_j[zero[j]].copy()
                 cells -= along_i[:, None] + along_j[None] - corner
                 for k, values in ((i, along_i), (j, along_j - corner)):
@@ -418,7 +431,8 @@ def worst_member(
     ambiguity: Ambiguity, loss: Floats, X: Outcomes, time_limit: float | None = None
 ) -> tuple[Floats, Solution]:
     """Return the member of C with the largest expected loss (outcomes × classes)."""
-    A, b = ambiguity.constraint_matrix(X), ambiguity.b
+    A = ambiguity.constraint_matrix(X)
+    b = ambiguity.b
     most = np.where(ambiguity.possible(X), np.inf, 0.0).ravel()
     answer = solve(Program(-loss.ravel(), A, b, b, upper=most), time_limit=time_limit)
     found = len(answer.x) == loss.size
@@ -484,7 +498,8 @@ def _impossible(ambiguity: Ambiguity) -> str:
     """Return a sum of cells that is too large; nothing if some distribution has it."""
     d = len(ambiguity.sizes)
     everything = np.indices(tuple(ambiguity.sizes.tolist())).reshape(d, -1).T
-    A, b = ambiguity.constraint_matrix(everything), ambiguity.b
+    A = ambiguity.constraint_matrix(everything)
+    b = ambiguity.b
     rows = sparse.block_array(
         [[A, -b[:, None]], [np.ones((1, A.shape[1])), -np.ones((1, 1))]], format="csc"
     )
@@ -496,7 +511,8 @@ def _impossible(ambiguity: Ambiguity) -> str:
         return ""
     u = u / np.abs(u).max()
     u[np.abs(u) < 1e-6] = 0
-    most, given = float((A.T @ u).max()), float(b @ u)
+    most = float((A.T @ u).max())
+    given = float(b @ u)
     if given <= most + 1e-9:
         return ""
     terms = []
@@ -538,7 +554,8 @@ def of_tables(tables: Any, m: Marginals | str) -> Ambiguity:
         mine = [name for name in names if name in frame.columns]
         full = [*mine, target] if target in frame.columns else mine
         encoder = replace(settings, columns=known.take(known.places(full)))
-        sizes, frame = encoder.columns.sizes, frame[frame[count] > 0]
+        sizes = encoder.columns.sizes
+        frame = frame[frame[count] > 0]
         codes = encoder.transform(frame[full].astype(object)).astype(np.intp)
         unseen = np.argwhere(codes >= sizes[:, None])
         if len(unseen):

@@ -155,7 +155,8 @@ class ThetaResult:
 
     def __str__(self) -> str:
         """Return the value or the interval in a sentence."""
-        low, high = rounded_down(self.lower, 5), rounded_up(self.upper, 5)
+        low = rounded_down(self.lower, 5)
+        high = rounded_up(self.upper, 5)
         known = f"lies between {low:.5f} and {high:.5f}"
         if self.theta is not None:
             known = f"is {self.theta:.5f}"
@@ -233,7 +234,8 @@ def brier_risk(p: Floats) -> float:
 def _dual_value(rule: ThetaRule, X: Outcomes) -> float:
     """Upper bound on θ that the multiplier proves: all outcomes are looked at."""
     ambiguity = rule.ambiguity
-    t, values = rule.estimates(X), ambiguity.functions(rule.multiplier, X)
+    t = rule.estimates(X)
+    values = ambiguity.functions(rule.multiplier, X)
     square = (t**2).sum(axis=1, keepdims=True) - 2 * t + 1
     excess = np.where(ambiguity.possible(X), square - values, -np.inf).max()
     return float(ambiguity.b @ rule.multiplier + excess) / 2
@@ -246,7 +248,8 @@ def _interval(m: Marginals, ambiguity: Ambiguity, deadline: Deadline) -> ThetaRe
     """
     gamma = quadratic_rule(ambiguity, deadline.part(_CONE).limit)[0] / 2
     found = solve_minimax(ambiguity, m.encoder, deadline=deadline)
-    upper, shown = min(gamma, found.upper), found.worst_distribution
+    upper = min(gamma, found.upper)
+    shown = found.worst_distribution
     if shown is None:
         return ThetaResult(None, 0.0, upper, None, None)
     lower = brier_risk(shown.p)
@@ -261,7 +264,8 @@ def solve_cone(
     X = ambiguity.outcomes()
     if not len(X):
         raise ValueError(contradiction(ambiguity))
-    N, K = len(X), ambiguity.n_classes
+    N = len(X)
+    K = ambiguity.n_classes
     where = np.flatnonzero(ambiguity.possible(X).ravel())
     # Cells that follow from others would make the equations dependent.
     rows = np.flatnonzero(~ambiguity.reference_cells & (ambiguity.b > 0))
@@ -393,7 +397,8 @@ def separable(
     True
     """
     check_time_limit(time_limit)
-    deadline, sizes = Deadline(time_limit), m.encoder.columns.sizes
+    deadline = Deadline(time_limit)
+    sizes = m.encoder.columns.sizes
     tight = class_conditional and m.class_counts is not None and len(sizes) > 1
     if sizes.sum() > MAX_CATEGORIES:
         return Separability(None, "none", None, tight)
@@ -423,7 +428,8 @@ def minimisers(m: Marginals) -> tuple[Floats, Floats]:
     positive = values > _NULL * max(1.0, float(values[-1]))
     kept = vectors[:, positive]
     Z = kept @ ((kept.T @ m.F) / values[positive, None])
-    null, sizes = vectors[:, ~positive], m.encoder.columns.sizes
+    null = vectors[:, ~positive]
+    sizes = m.encoder.columns.sizes
     constants = np.repeat(np.eye(len(sizes)) / np.sqrt(sizes), sizes, axis=0)
     # Exchanges are the constants c_i of zero sum; here they are multiples of 1/√size.
     direction = 1 / np.sqrt(sizes * (1 / sizes).sum())
@@ -444,7 +450,8 @@ def lowest_estimate(
     # Maximise τ ≤ Σ_i l_i(y) with l_i(y) ≤ (Z + null C)(k, y) and C 1 = 0.
     (D, r), d, K = null.shape, len(sizes), Z.shape[1]
     owner = sparse.csr_array(np.repeat(np.eye(d), sizes, axis=0))
-    eye, column = sparse.eye_array(K), np.ones((K, 1))
+    eye = sparse.eye_array(K)
+    column = np.ones((K, 1))
     rows = [
         [sparse.kron(eye, null), sparse.kron(eye, -owner), None],
         [None, sparse.kron(eye, np.ones((1, d))), -column],
@@ -502,7 +509,8 @@ def _by_outcomes(
     """
     X = ambiguity.outcomes()
     t = Z[ambiguity.places(X)].sum(axis=1)
-    good, K = t.min(axis=1) >= -tolerance, t.shape[1]
+    good = t.min(axis=1) >= -tolerance
+    K = t.shape[1]
     values = np.outer(good, np.full(K, float(not tight)))
     _, answer = worst_member(ambiguity, values, X, deadline.limit)
     if answer.status not in ("stopped", "optimal"):
@@ -511,14 +519,19 @@ def _by_outcomes(
         return None  # nor is it known whether C is empty, and θ about nothing
     if not tight:
         return bool(-answer.value >= 1 - tolerance)
-    X, t, N = X[good], t[good], int(good.sum())
+    X = X[good]
+    t = t[good]
+    N = int(good.sum())
     draw = sparse.csc_array(
         (t.ravel(), np.arange(N * K), np.arange(0, N * K + 1, K)), shape=(N * K, N)
     )
-    tables, b = ambiguity.constraint_matrix(X) @ draw, ambiguity.b
-    off, infinite = np.ones((len(b), 1)), np.full(len(b), np.inf)
+    tables = ambiguity.constraint_matrix(X) @ draw
+    b = ambiguity.b
+    off = np.ones((len(b), 1))
+    infinite = np.full(len(b), np.inf)
     both = sparse.block_array([[tables, off], [tables, -off]])
-    low, high = np.append(b, -infinite), np.append(infinite, b)
+    low = np.append(b, -infinite)
+    high = np.append(infinite, b)
     program = Program(np.append(np.zeros(N), 1.0), both, low, high)
     answer = solve(program, time_limit=deadline.limit)
     if answer.status == "stopped":

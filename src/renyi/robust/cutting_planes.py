@@ -58,7 +58,8 @@ _FINEST = 0.05  # of the tolerance, for its least gap
 _WORTH = 0.05  # of the gap, which a proof must promise to gain
 _NEAR = 0.01  # mass that the box may take up where a member of C is looked for
 _CUTS = 200  # added for each set of classes and round
-_DRAWS, _FEW_DRAWS = 8, 1  # cuts for each cell to begin with; fewer for simplex
+_DRAWS = 8  # cuts for each cell to begin with; fewer for simplex
+_FEW_DRAWS = 1
 _STARTS = 300  # outcomes from which descent begins, of those drawn and at random
 _SWEEP = 20  # steps of the master that a look at all outcomes may cost
 _MOST_IDLE = 20  # rounds without a cut, after which numbers are the trouble
@@ -68,7 +69,8 @@ _NOTHING = 1e-14  # rounding of functions that are at most 1
 _DRAWN = 4_000_000  # cells of a table that are compared with draws together
 # Tables of all pairs of categories that are held for each class, and the seconds for a
 # cell of one: set up, and looked at once for every set of classes.
-_TABLES, _CELL = 6, 2e-8
+_TABLES = 6
+_CELL = 2e-8
 _SLACK = 1e-7  # of a line above a loss at an outcome, before its slice is split
 
 
@@ -106,18 +108,22 @@ class AnyRule:
         With bounds v_S on ``Σ_S λ_y`` (less the loss, if there is one), w ≥ 0 and
         ``Σ_S c_y + w v_S ≥ |S| − 1``: a linear program of K + 1 variables.
         """
-        ambiguity, K, sets = self.ambiguity, self.ambiguity.n_classes, list(bounds)
+        ambiguity = self.ambiguity
+        K = self.ambiguity.n_classes
+        sets = list(bounds)
         rows = np.column_stack([members(sets, K).T, [*bounds.values()]])
         if not np.isfinite(rows).all():
             return np.inf, multiplier
         need = np.array([len(S) - 1.0 for S in sets])
         expectation = float(ambiguity.b @ multiplier)
-        cost, least = np.append(ambiguity.priors, expectation), np.full(K + 1, -np.inf)
+        cost = np.append(ambiguity.priors, expectation)
+        least = np.full(K + 1, -np.inf)
         least[K] = 0.0
         answer = solve(Program(cost, rows, need, np.inf, least))
         if answer.status != "optimal":  # unbounded: the bounds leave no distribution
             return (-np.inf if answer.status == "unbounded" else np.inf), multiplier
-        c, w = answer.x[:K], max(float(answer.x[K]), 0.0)
+        c = answer.x[:K]
+        w = max(float(answer.x[K]), 0.0)
         # What the solver's tolerance left open.
         c = c + max(0.0, float((need - rows @ np.append(c, w)).max()))
         value = w * expectation + float(ambiguity.priors @ c)
@@ -135,7 +141,8 @@ class Oracle:
     """Finds violated constraints of a multiplier."""
 
     def __init__(self, problem: Problem, seed: int = 0) -> None:
-        self.problem, self.ambiguity = problem, problem.ambiguity
+        self.problem = problem
+        self.ambiguity = problem.ambiguity
         self.random = np.random.default_rng(seed)
         self._closed = self._tables(np.where(self.ambiguity.b <= 0, FORBIDDEN, 0.0))
         some, meet = ((values == 0).any(axis=0) for values in self._closed)
@@ -143,9 +150,11 @@ class Oracle:
 
     def _tables(self, multiplier: Floats) -> tuple[Floats, Floats]:
         """Unary and pair energies of the functions of a multiplier, class by class."""
-        places, K = spans(self.ambiguity.sizes), self.ambiguity.n_classes
+        places = spans(self.ambiguity.sizes)
+        K = self.ambiguity.n_classes
         D = places[-1].stop
-        unary, pair = np.zeros((K, D)), np.zeros((K, D, D))
+        unary = np.zeros((K, D))
+        pair = np.zeros((K, D, D))
         for table, cells in self.ambiguity.split(multiplier):
             own = [places[i] for i in table.features]
             block = np.moveaxis(cells, -1, 0) if table.with_target else cells
@@ -158,7 +167,8 @@ class Oracle:
 
     def energy(self, multiplier: Floats, S: Classes) -> Energy:
         """``Σ_{y∈S} λ_y`` less the loss, empty cells forbidden."""
-        own, tables = list(S), zip(self._tables(multiplier), self._closed, strict=True)
+        own = list(S)
+        tables = zip(self._tables(multiplier), self._closed, strict=True)
         unary, pair = (np.sum(v[own] + closed[own], axis=0) for v, closed in tables)
         return Energy(self.grid, unary, pair, self.problem.score_loss(S))
 
@@ -174,7 +184,8 @@ class Oracle:
         energy = self.energy(multiplier, S)
         if self.grid.exact:
             return pairwise_min.minimise(energy, _CUTS, deadline)
-        scores, limit = self.problem.sliced_scores(S), deadline.part(_PART).limit
+        scores = self.problem.sliced_scores(S)
+        limit = deadline.part(_PART).limit
         return pairwise_min.prove(energy, scores, limit)
 
 
@@ -187,19 +198,23 @@ def tree_draws(ambiguity: Ambiguity, n: int, random: np.random.Generator) -> Out
     weights = np.full((label + 1, label + 1), -np.inf)
     for i, j in combinations(range(label + 1), 2):
         p = P[places[i], places[j]]
-        apart, full = p.sum(axis=1, keepdims=True) * p.sum(axis=0), p > 0
+        apart = p.sum(axis=1, keepdims=True) * p.sum(axis=0)
+        full = p > 0
         if j == label or (i, j) in known_pairs:
             information = (p[full] * np.log(p[full] / apart[full])).sum()
             weights[i, j] = weights[j, i] = information
     priors = ambiguity.priors / ambiguity.priors.sum()
     X = np.zeros((n, label + 1), np.int64)
     X[:, label] = random.choice(len(priors), n, p=priors)
-    known, new = [label], list(range(label))
+    known = [label]
+    new = list(range(label))
     while new:
         best = weights[np.ix_(new, known)]
         row, column = np.unravel_index(int(best.argmax()), best.shape)
-        i, j = new.pop(int(row)), known[int(column)]
-        sums, drawn = np.cumsum(P[places[i], places[j]], axis=0), random.random(n)
+        i = new.pop(int(row))
+        j = known[int(column)]
+        sums = np.cumsum(P[places[i], places[j]], axis=0)
+        drawn = random.random(n)
         step = max(1, _DRAWN // len(sums))
         for part in (slice(s, s + step) for s in range(0, n, step)):
             own = sums[:, X[part, j]]
@@ -234,7 +249,8 @@ class Search:
     def take(self, value: float, multiplier: Floats) -> bool:
         """Take a feasible multiplier, if it proves less than is known; whether so."""
         if value < self.upper:
-            self.upper, self.best = value, multiplier
+            self.upper = value
+            self.best = multiplier
             return True
         return False
 
@@ -257,7 +273,8 @@ def search(
     not begin where the time is too short for a round.
     """
     state = Search(problem.ambiguity.normalised(start), upper)
-    K, D = problem.ambiguity.n_classes, int(problem.ambiguity.sizes.sum())
+    K = problem.ambiguity.n_classes
+    D = int(problem.ambiguity.sizes.sum())
     check_memory(8 * _TABLES * K * D**2, f"Cutting planes on {D:,} categories")
     cells = (_TABLES + 2 * len(problem.sets)) * K * D**2
     if time_limit is not None and _CELL * cells > time_limit:
@@ -290,12 +307,18 @@ class _Planes:
         time_limit: float | None,
         seed: int,
     ) -> None:
-        self.problem, self.state, self.tolerance = problem, state, tolerance
+        self.problem = problem
+        self.state = state
+        self.tolerance = tolerance
         self.deadline = Deadline(time_limit)
         self.kept = 0.0 if time_limit is None else _KEPT * time_limit
-        ambiguity, sets = problem.ambiguity, problem.sets
-        self.master, self.oracle = Master(ambiguity), Oracle(problem, seed)
-        self.radius, self.target, self.idle = _RADIUS, _FIRST_TARGET, 0
+        ambiguity = problem.ambiguity
+        sets = problem.sets
+        self.master = Master(ambiguity)
+        self.oracle = Oracle(problem, seed)
+        self.radius = _RADIUS
+        self.target = _FIRST_TARGET
+        self.idle = 0
         # The first cuts are of outcomes that could occur.
         draws = _DRAWS if self.master.simplex is None else _FEW_DRAWS
         n = draws * len(self.master.cells) // len(sets)
@@ -328,7 +351,8 @@ class _Planes:
 
     def round(self) -> bool:
         """Solve the master, take both bounds, add cuts; whether another may help."""
-        state, master = self.state, self.master
+        state = self.state
+        master = self.master
         state.rounds += 1
         target = max(self.target, _FINEST * self.tolerance)
         until = Deadline(self.deadline.left - self._reserve)
@@ -358,7 +382,8 @@ class _Planes:
 
     def _separate(self, trial: Floats) -> int:
         """Add cuts that a multiplier violates; take it as the best if it is."""
-        state, oracle = self.state, self.oracle
+        state = self.state
+        oracle = self.oracle
         starts = self._starts()
         found = {}
         for S in self.problem.sets:
@@ -368,7 +393,8 @@ class _Planes:
         added = self._add(found)
         hope = {S: float(low.values[0]) for S, low in found.items()}
         value, _ = self.problem.mended(trial, hope)
-        grid, (N, R) = oracle.grid, self.master.G.shape
+        grid = oracle.grid
+        (N, R) = self.master.G.shape
         sweep = grid.n_sweep * int(grid.starts[-1]) * len(self.problem.sets)
         cheap = sweep < _SWEEP * N * R**2  # to look at all, beside solving the master
         worth = value < state.upper - _WORTH * state.gap
@@ -391,11 +417,13 @@ class _Planes:
 
     def _prove(self, trial: Floats) -> int:
         """Bound what local search could not; a feasible multiplier may be the best."""
-        oracle, problem = self.oracle, self.problem
+        oracle = self.oracle
+        problem = self.problem
         deadline = Deadline(max(self.deadline.left, 0.1))
         found = {S: oracle.exact(trial, S, deadline) for S in problem.sets}
         bounds = {S: low.bound for S, low in found.items()}
-        better, last = self.state.take(*problem.mended(trial, bounds)), self.master.last
+        better = self.state.take(*problem.mended(trial, bounds))
+        last = self.master.last
         if better and last is not None and last.off > _NEAR:
             self.radius *= 2
         added = self._add(found)
@@ -408,7 +436,8 @@ class _Planes:
         """Carry the distribution by few outcomes; find one if there is none yet."""
         patience = min(max(self.deadline.left, self.kept), 1.0 + self.deadline.spent)
         if patience > 0 and self.state.rounds:
-            heavy, deadline = self.state.exhibited, Deadline(patience)
+            heavy = self.state.exhibited
+            deadline = Deadline(patience)
             seconds = patience if heavy else patience / 3
             self._take_lower(self.master.sparse_member(seconds, heavy), TOLERANCE)
             if not self.state.exhibited and self.state.upper >= IMPOSSIBLE:
@@ -419,7 +448,8 @@ class _Planes:
 
         Cells of next to no probability hardly count in the bounds, so cuts may lack.
         """
-        problem, oracle = self.problem, Oracle(AnyRule(self.problem.ambiguity))
+        problem = self.problem
+        oracle = Oracle(AnyRule(self.problem.ambiguity))
         while not deadline.passed:
             missing = self.master.missing(deadline.limit)
             if missing is None:
@@ -446,5 +476,6 @@ class _Planes:
         X, p = found
         error = self.problem.error(p, X)
         if error > self.state.lower - slack or not self.state.exhibited:
-            self.state.outcomes, self.state.p = X, p
+            self.state.outcomes = X
+            self.state.p = p
             self.state.lower = max(0.0, min(error, self.state.upper))

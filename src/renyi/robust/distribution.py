@@ -29,9 +29,11 @@ if TYPE_CHECKING:
 _DENSE = 5e7  # cells of a matrix that is decomposed as a whole
 _ROUNDING = 1e-14  # differences of probabilities
 # Columns of outcomes that nearly depend on others would make wild steps.
-_RANK, _NEAR = 1e-10, 1e-4
+_RANK = 1e-10
+_NEAR = 1e-4
 # Tables further off are not worth mending, and those nearer need it not.
-_NEARLY, _EXACT = 1e-6, 1e-12
+_NEARLY = 1e-6
+_EXACT = 1e-12
 
 
 @dataclass(frozen=True, eq=False)
@@ -139,9 +141,11 @@ class WorstDistribution:
         """Return outcomes as a table, with their classes if these are given."""
         import pandas as pd
 
-        columns, cells = [*self.ambiguity.columns], [*self.outcomes[rows].T]
+        columns = [*self.ambiguity.columns]
+        cells = [*self.outcomes[rows].T]
         if classes is not None:
-            columns, cells = [*columns, self.ambiguity.target], [*cells, classes]
+            columns = [*columns, self.ambiguity.target]
+            cells = [*cells, classes]
         labels = (np.array(column.categories, object) for column in columns)
         names = (column.name for column in columns)
         parts = zip(names, labels, cells, strict=True)
@@ -168,7 +172,8 @@ def exhibited(
 
 def polished(ambiguity: Ambiguity, outcomes: Outcomes, p: Floats) -> Floats:
     """Return a distribution near p whose tables are the given ones to rounding."""
-    A, b = ambiguity.constraint_matrix(outcomes), ambiguity.b
+    A = ambiguity.constraint_matrix(outcomes)
+    b = ambiguity.b
     allowed = ambiguity.possible(outcomes).ravel()
     found = _least_squares(A, b, np.where(allowed, np.maximum(p.ravel(), 0), 0.0))
     for _ in range(3):
@@ -184,7 +189,8 @@ def _residual(A: sparse.csc_array, b: Floats, p: Floats) -> float:
 
 def _least_squares(A: sparse.csc_array, b: Floats, p: Floats) -> Floats:
     """Take steps on the support; what turns negative leaves it."""
-    best, least = p, _residual(A, b, p)
+    best = p
+    least = _residual(A, b, p)
     for _ in range(10):
         support = np.flatnonzero(p > 0)
         size = float(A.shape[0]) * min(A.shape[0], len(support))
@@ -197,7 +203,8 @@ def _least_squares(A: sparse.csc_array, b: Floats, p: Floats) -> Floats:
         p[support] = np.maximum(p[support] + step, 0)
         now = _residual(A, b, p)
         if now < least:
-            best, least = p, now
+            best = p
+            least = now
         elif (p[support] > 0).all():
             break
     return best
@@ -221,8 +228,10 @@ def _corrected(A: sparse.csc_array, b: Floats, p: Floats, allowed: Flags) -> Flo
     """Return p plus the smallest correction, in units of the residual."""
     unit = _residual(A, b, p)
     rest = (b - A @ p) / unit
-    size, up = len(p), np.where(allowed, np.inf, 0.0)
-    both, most = sparse.hstack([A, -A]), np.concatenate([up, p / unit])
+    size = len(p)
+    up = np.where(allowed, np.inf, 0.0)
+    both = sparse.hstack([A, -A])
+    most = np.concatenate([up, p / unit])
     answer = solve(Program(np.ones(2 * size), both, rest, rest, upper=most))
     if answer.status != "optimal":
         return p

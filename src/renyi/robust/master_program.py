@@ -77,7 +77,10 @@ class _State:
     """The point of the method: multiplier a, weights x of cuts and box, slacks s."""
 
     def __init__(self, G: sparse.csr_array, g: Floats, b: Floats, box: Box) -> None:
-        self.G, self.g, self.b, self.box = G, g, b, box
+        self.G = G
+        self.g = g
+        self.b = b
+        self.box = box
         self.size = len(g) + 2 * len(b)
 
     def place(self, a: Floats, w: Floats, least: float) -> None:
@@ -88,7 +91,8 @@ class _State:
 
     def slacks(self, a: Floats) -> Floats:
         """Slacks of the cuts, and of the box above and below."""
-        c, r = self.box.centre, self.box.radius
+        c = self.box.centre
+        r = self.box.radius
         return np.concatenate([self.G @ a - self.g, c + r - a, a - c + r])
 
     def along(self, da: Floats) -> Floats:
@@ -96,7 +100,8 @@ class _State:
         return np.concatenate([self.G @ da, -da, da])
 
     def parts(self, x: Floats) -> tuple[Floats, Floats, Floats]:
-        n, R = len(self.g), len(self.b)
+        n = len(self.g)
+        R = len(self.b)
         return x[:n], x[n : n + R], x[n + R :]
 
     @property
@@ -167,7 +172,8 @@ def solve(
     deadline: Deadline | None = None,
 ) -> Point:
     """Solve to a gap; `last` is the point before the last rows of G came."""
-    state, deadline = _State(G, g, b, box), deadline or Deadline(None)
+    state = _State(G, g, b, box)
+    deadline = deadline or Deadline(None)
     if last is None:
         w = np.full(len(g), 1.0 / max(len(g), 1))
         rest = np.abs(G.T @ w - b)
@@ -209,7 +215,8 @@ class _Simplex:
     """The dual program to optimality: columns of what the box takes up, and cuts."""
 
     def __init__(self, b: Floats) -> None:
-        self.R, self.module = len(b), programs.highspy()
+        self.R = len(b)
+        self.module = programs.highspy()
         # New columns leave the last basis feasible for the primal method.
         self.highs = programs.solver(
             presolve="off", solver="simplex", simplex_strategy=4
@@ -219,7 +226,8 @@ class _Simplex:
         self.highs.passModel(programs.model(box))
 
     def add(self, G: sparse.csr_array, g: Floats) -> None:
-        n, most = len(g), np.full(len(g), self.module.kHighsInf)
+        n = len(g)
+        most = np.full(len(g), self.module.kHighsInf)
         starts, cells = (each.astype(np.int32) for each in (G.indptr[:-1], G.indices))
         self.highs.addCols(n, -g, np.zeros(n), most, G.nnz, starts, cells, G.data)
 
@@ -229,7 +237,8 @@ class _Simplex:
 
     def solve(self, box: Box, deadline: Deadline) -> Point | None:
         """Return the corner; None if there was no time for it."""
-        highs, R = self.highs, self.R
+        highs = self.highs
+        R = self.R
         cost = np.concatenate([box.radius + box.centre, box.radius - box.centre])
         highs.changeColsCost(2 * R, np.arange(2 * R, dtype=np.int32), cost)
         highs.setOptionValue("time_limit", float(highs.getRunTime() + deadline.left))
@@ -312,7 +321,8 @@ class Master:
         self.last = self.last._replace(w=self.last.w[kept])
         self.keys = [self.keys[k] for k in kept.tolist()]
         self.outcomes = self.outcomes[kept]
-        self.G, self.g = self.G[kept], self.g[kept]
+        self.G = self.G[kept]
+        self.g = self.g[kept]
 
     def support(self) -> Outcomes:
         """Return the outcomes of the cuts that weigh most."""
@@ -362,7 +372,8 @@ class Master:
         which a function of it is negative would come nearer. None if time ran out.
         """
         A, b = self._relative(self.G)
-        n, R = len(self.g), len(b)
+        n = len(self.g)
+        R = len(b)
         eye = sparse.eye_array(R)
         cost = np.concatenate([np.zeros(n), np.ones(2 * R)])
         program = Program(cost, sparse.hstack([A, -eye, eye]), b, b)

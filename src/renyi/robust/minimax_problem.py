@@ -70,7 +70,8 @@ Method = Literal["lp", "direct", "cutting planes"]
 Status = Literal["solved", "bounded", "stopped"]
 # Outcomes times classes of a direct program that takes a second or two; beyond, cutting
 # planes are faster. They know pairs only, so for larger tables it may take minutes.
-_QUICK, _MOST = 10_000, 60_000
+_QUICK = 10_000
+_MOST = 60_000
 _MAX_CLASSES = 4  # beyond, their sets are too many to be variables of that program
 _ABSURD = 1e-7  # a lower bound that exceeds the upper one by more is no rounding
 
@@ -346,7 +347,8 @@ def _given(
         )
     else:
         check_classes(m.classes, m.target)  # a missing one has a text as well
-        ambiguity, encoder = Ambiguity.of(m, class_conditional), m.encoder
+        ambiguity = Ambiguity.of(m, class_conditional)
+        encoder = m.encoder
     check_classes(ambiguity.target.levels.texts, ambiguity.target.name)
     return ambiguity, encoder
 
@@ -365,14 +367,17 @@ def solve_minimax(
     **options: Any,
 ) -> MinimaxResult:
     """Solve the minimax problem of a set C; `options` are those of cutting planes."""
-    outcomes, pairwise = None, ambiguity.pairwise() is not None
+    outcomes = None
+    pairwise = ambiguity.pairwise() is not None
     if method != "lp":
         most = _QUICK if pairwise or method == "auto" else _MOST
         outcomes = ambiguity.few_outcomes(most / ambiguity.n_classes)
     if outcomes is not None:
         best, shown, way = _direct(ambiguity, outcomes, deadline)
     elif method != "exact":
-        best, shown, way = first_bound(ambiguity, deadline), None, "lp"
+        best = first_bound(ambiguity, deadline)
+        shown = None
+        way = "lp"
     elif pairwise:
         best, shown, way = _planes(ambiguity, deadline, tolerance, **options)
     else:
@@ -381,7 +386,8 @@ def solve_minimax(
             "many to list: give tables over fewer columns, or tables of at most two "
             "features with one for every feature and the target."
         )
-    upper, lower = best.value, 0.0 if shown is None else shown.bayes_error
+    upper = best.value
+    lower = 0.0 if shown is None else shown.bayes_error
     if shown is not None and lower > upper + _ABSURD:
         raise RuntimeError(
             "The solver's numbers contradict each other: on a distribution it found "
@@ -396,7 +402,8 @@ def solve_minimax(
     if shown is not None and upper - lower <= tolerance:
         status = "solved"
     rule = MinimaxRule(ambiguity, best.multiplier, upper, encoder)
-    seconds, stopped = deadline.spent, best.status == "interrupted"
+    seconds = deadline.spent
+    stopped = best.status == "interrupted"
     found = lower, upper, rule, shown, way, seconds, status, "", best.origin, stopped
     return MinimaxResult(*found, messages=best.messages)
 
@@ -421,12 +428,16 @@ def solve_direct(
 
     X are all outcomes that may occur. The bound is proven even if it was stopped early.
     """
-    N, K, b = len(X), ambiguity.n_classes, ambiguity.b
-    multiplier, p = np.zeros(len(b)), np.zeros(N * K)
+    N = len(X)
+    K = ambiguity.n_classes
+    b = ambiguity.b
+    multiplier = np.zeros(len(b))
+    p = np.zeros(N * K)
     if not N:
         return Bound(np.inf, multiplier, "infeasible"), p.reshape(N, K)
     possible = ambiguity.possible(X)
-    A, few = ambiguity.constraint_matrix(X), K <= _MAX_CLASSES
+    A = ambiguity.constraint_matrix(X)
+    few = K <= _MAX_CLASSES
     if few:
         member = members(class_sets(K), K)
         kept = np.flatnonzero(((~possible).astype(np.float64) @ member).ravel() == 0)
@@ -437,7 +448,8 @@ def solve_direct(
         spread = sparse.eye_array(N * K, N * K + N, format="csc")
         above = sparse.kron(sparse.eye_array(N), np.ones((K, 1)))
         rows = [[A, None], [-sparse.eye_array(N * K), above]]
-        cost, low = np.append(p, np.ones(N)), np.append(b, p)
+        cost = np.append(p, np.ones(N))
+        low = np.append(b, p)
         high = np.append(b, np.full(N * K, np.inf))
         most = np.append(np.where(possible, np.inf, 0.0), np.full(N, np.inf))
         program = Program(cost, sparse.block_array(rows), low, high, upper=most)
@@ -449,7 +461,8 @@ def solve_direct(
         multiplier = a if few else ambiguity.shifted(a, 1.0)
     values = np.where(possible, ambiguity.functions(multiplier, X), np.inf)
     multiplier = ambiguity.shifted(multiplier, shortfall(values))
-    value, multiplier = float(b @ multiplier), ambiguity.completed(multiplier)
+    value = float(b @ multiplier)
+    multiplier = ambiguity.completed(multiplier)
     bound = Bound(value, multiplier, answer.status, "all outcomes")
     return bound, p.reshape(N, K)
 
@@ -468,7 +481,8 @@ def _planes(
     if deadline.passed:
         return best._replace(status="stopped"), None, "lp"
     options |= {"tolerance": tolerance / 2, "step": "minimax error"}
-    options["time_limit"], start = deadline.limit, (best.multiplier, best.value)
+    options["time_limit"] = deadline.limit
+    start = (best.multiplier, best.value)
     try:
         problem = cutting_planes.AnyRule(ambiguity)
         state = cutting_planes.search(problem, *start, **options)
@@ -517,7 +531,8 @@ def feature_importance(rule: MinimaxRule) -> pd.Series:
         for i, mean in zip(table.features, means, strict=True):
             effects[i] += mean
         if len(each) > 1:  # what no feature has alone belongs to all of them
-            flat, joint = rest.reshape(-1, rest.shape[-1]), reduce(np.outer, each)
+            flat = rest.reshape(-1, rest.shape[-1])
+            joint = reduce(np.outer, each)
             alone = sum(_variance(e, w) for e, w in zip(means, each, strict=True))
             part = max(0.0, _variance(flat, joint.ravel()) - alone) / len(each)
             shared[list(table.features)] += part

@@ -89,13 +89,15 @@ class Grid:
     @cached_property
     def sides(self) -> list[_Side]:
         """The possible outcomes of each half that has few enough of them to list."""
-        owner, found = np.repeat(np.arange(len(self.sizes)), self.sizes), []
+        owner = np.repeat(np.arange(len(self.sizes)), self.sizes)
+        found = []
         for columns in self.halves:
             sizes = self.sizes[columns]
             most = min(_MAX_HALF, _MAX_CELLS / max(1, sizes.sum()))
             outcomes = listed(sizes, partial(self._allowed, columns), most)
             if outcomes is not None:
-                W, own = dense(outcomes.T, sizes), np.isin(owner, columns)
+                W = dense(outcomes.T, sizes)
+                own = np.isin(owner, columns)
                 found.append(_Side(columns, outcomes, W, np.flatnonzero(own)))
         return found
 
@@ -141,7 +143,9 @@ class Energy(NamedTuple):
 
 def minimise(energy: Energy, keep: int, deadline: Deadline) -> Low:
     """Lowest energies, one for each outcome of a half; none after the deadline."""
-    grid, pair, loss = energy.grid, energy.pair, energy.loss
+    grid = energy.grid
+    pair = energy.pair
+    loss = energy.loss
     sides = grid.sides
     own = [
         side.W @ energy.unary[side.places]
@@ -157,7 +161,8 @@ def minimise(energy: Energy, keep: int, deadline: Deadline) -> Low:
     if loss is not None:
         scores_a = (W @ loss.points[sides[0].places])[:, None]
         scores_b = loss.base + V @ loss.points[sides[1].places]
-    best, where = np.empty(len(W)), np.empty(len(W), np.int64)
+    best = np.empty(len(W))
+    where = np.empty(len(W), np.int64)
     step = max(1, _BLOCK // len(own_b))
     for s in range(0, len(W), step):
         if deadline.passed:
@@ -182,16 +187,20 @@ def _nothing(grid: Grid, bound: float) -> Low:
 
 def descend(energy: Energy, starts: Outcomes, keep: int) -> Low:
     """Coordinate descent from many starts; proves nothing."""
-    grid, pair, loss = energy.grid, energy.pair, energy.loss
+    grid = energy.grid
+    pair = energy.pair
+    loss = energy.loss
     X = np.unique(starts, axis=0)
-    rows, places = np.arange(len(X)), grid.places(X)
+    rows = np.arange(len(X))
+    places = grid.places(X)
     field = pair[places].sum(axis=1) + energy.unary
     if loss is not None:
         scores = loss.base + loss.points[places].sum(axis=1)
     for _ in range(_MOST_SWEEPS):
         moved = False
         for i in range(len(grid.sizes)):
-            first, last = int(grid.starts[i]), int(grid.starts[i + 1])
+            first = int(grid.starts[i])
+            last = int(grid.starts[i + 1])
             here = field[:, first:last]
             if loss is not None:
                 others = scores - loss.points[first + X[:, i]]
@@ -221,7 +230,9 @@ def prove(
     energy: Energy, scores: Sequence[SlicedScore] = (), time_limit: float | None = None
 ) -> Low:
     """Minimise by mixed-integer programs, one for each score: bounds are proven."""
-    grid, lowest, found = energy.grid, np.inf, []
+    grid = energy.grid
+    lowest = np.inf
+    found = []
     for score in scores or (None,):
         program, single = _integer_program(energy, score)
         answer = solve(program, time_limit=time_limit, presolve=True)
@@ -249,7 +260,8 @@ def _integer_program(
     some = np.triu(np.add.reduceat(used, starts[:-1], axis=1) > 0, 1)
     pairs = [(int(i), int(j)) for i, j in np.argwhere(some)]
     layout = Layout(pairs, energy.grid.sizes)  # of the pairs that have an energy
-    d, W = len(layout.sizes), layout.width
+    d = len(layout.sizes)
+    W = layout.width
     single = np.arange(layout.n_pair_cells, W)
     cost = np.zeros(W)
     cost[single] = energy.unary
@@ -263,14 +275,18 @@ def _integer_program(
     consistency = consistency_rows(layout, 1)
     A: sparse.csr_array = sparse.vstack([consistency, one])
     equal = np.append(np.zeros(consistency.shape[0]), np.ones(d))
-    lower, upper = np.zeros(W), np.where(closed, 0.0, 1.0)
+    lower = np.zeros(W)
+    upper = np.where(closed, 0.0, 1.0)
     integer = np.arange(W) >= single[0]
     if sliced is None:
         return Program(cost, A, equal, equal, lower, upper, integer), single
     score, slices = sliced
     low, high, height, slope = (np.array(part) for part in zip(*slices, strict=True))
-    J, reach = len(slices), np.maximum(np.abs(low), np.abs(high))
-    eye, ones, g = sparse.eye_array(J), np.ones((1, J)), np.zeros((1, W))
+    J = len(slices)
+    reach = np.maximum(np.abs(low), np.abs(high))
+    eye = sparse.eye_array(J)
+    ones = np.ones((1, J))
+    g = np.zeros((1, W))
     g[0, single] = -score[:-1]
     rows = [
         [A, None, None],

@@ -79,7 +79,8 @@ _PRECISE = 1e-7  # what a proven value may exceed the solver's, before another i
 MAX_ORDER = 80  # of a semidefinite matrix, whose triangle is a dense block
 _PACE = 1.6e-6  # seconds for the square of the entries of all triangles, as measured
 # Bytes and seconds for an entry of a program that is written and set up, as measured.
-_BYTES, _WRITTEN = 250, 3e-7
+_BYTES = 250
+_WRITTEN = 3e-7
 _QUICK = 300  # categories up to which least squares are a matter of moments
 _LITTLE = 1e-9  # penalty of least squares where categories are many
 _SHARE = 0.5  # of the time, for least squares
@@ -105,7 +106,9 @@ def solve_local(
     ambiguity: Ambiguity, margin: Floats | float = 0.0, time_limit: float | None = None
 ) -> Bound:
     """Solve the polynomial program; `margin` is η, a number or one per cell."""
-    deadline, K, layout = Deadline(time_limit), ambiguity.n_classes, ambiguity.layout
+    deadline = Deadline(time_limit)
+    K = ambiguity.n_classes
+    layout = ambiguity.layout
     entries = 3 * (K + 1) * layout.width + 2 * K * layout.n_pair_cells * (K > 2)
     if not _affordable(entries, deadline):
         return Bound(np.inf, np.zeros(len(ambiguity.b)), "stopped")
@@ -130,7 +133,9 @@ def _affordable(entries: float, deadline: Deadline) -> bool:
 
 def _program(ambiguity: Ambiguity, margin: Floats | float) -> Program:
     """Write the program over the components, whose shares make the class tables."""
-    layout, b, K = ambiguity.layout, ambiguity.b, ambiguity.n_classes
+    layout = ambiguity.layout
+    b = ambiguity.b
+    K = ambiguity.n_classes
     shares = np.hstack([np.ones((K, 1)), np.eye(K) if K == 2 else -np.eye(K)])
     mass = np.zeros((K + 1, layout.width))  # all classes together have the mass 1
     mass[:, layout.cells(0)] = shares.sum(axis=0)[:, None]
@@ -141,7 +146,8 @@ def _program(ambiguity: Ambiguity, margin: Floats | float) -> Program:
         blocks.append(sparse.kron(shares, pairs))
     cost = np.zeros(mass.size)
     cost[layout.cells(0)] = -1.0 if K == 2 else 1.0
-    A, zeros = sparse.vstack(blocks), np.zeros(consistent.shape[0])
+    A = sparse.vstack(blocks)
+    zeros = np.zeros(consistent.shape[0])
     more = np.zeros(A.shape[0] - len(zeros) - len(b) - 1)
     low = np.concatenate([zeros, b - margin, [1.0], more])
     high = np.concatenate([zeros, b + margin, [1.0], more + np.inf])
@@ -150,13 +156,17 @@ def _program(ambiguity: Ambiguity, margin: Floats | float) -> Program:
 
 def _read(answer: Solution, program: Program, ambiguity: Ambiguity) -> Bound:
     """Return what the multipliers prove, raised by what they could lack at worst."""
-    layout, K, cells = ambiguity.layout, ambiguity.n_classes, len(ambiguity.b)
-    u, pairs = answer.duals, len(layout.pairs)
+    layout = ambiguity.layout
+    K = ambiguity.n_classes
+    cells = len(ambiguity.b)
+    u = answer.duals
+    pairs = len(layout.pairs)
     if answer.status == "infeasible" or len(u) != len(program.low):
         return Bound(np.inf, np.zeros(cells), answer.status)
     reduced = (program.cost - program.A.T @ u).reshape(-1, layout.width)
     least = np.minimum.reduceat(reduced, layout.blocks, axis=1).sum(axis=1)
-    lack, end = np.maximum(-least, 0).sum(), len(u)
+    lack = np.maximum(-least, 0).sum()
+    end = len(u)
     if K > 2 and pairs:  # the last multipliers are of signs
         end -= K * layout.n_pair_cells
         signs = u[end:].reshape(K, -1)
@@ -167,7 +177,8 @@ def _read(answer: Solution, program: Program, ambiguity: Ambiguity) -> Bound:
     value = float(lack) - float(u[u != 0] @ ends[u != 0])
     constant = float(lack) - u[end - 1]
     if K > 2:
-        value, constant = value + 1.0, constant + 1.0
+        value = value + 1.0
+        constant = constant + 1.0
     multiplier = ambiguity.shifted(-u[end - 1 - cells : end - 1], constant)
     sent = sum(int(layout.sizes[i] + layout.sizes[j]) for i, j in layout.pairs)
     messages = answer.duals[: end - 1 - cells].reshape(K + 1, -1)
@@ -224,7 +235,8 @@ def quadratic_rule(ambiguity: Ambiguity, time_limit: float | None = None) -> Bou
 
 def _least_squares(ambiguity: Ambiguity) -> tuple[Floats, Floats]:
     """Return points and base of t; of many categories with next to no penalty."""
-    K, D = ambiguity.n_classes, int(ambiguity.sizes.sum())
+    K = ambiguity.n_classes
+    D = int(ambiguity.sizes.sum())
     if D > FEW:
         check_memory(24.0 * D**2 * (not is_large(ambiguity.sizes)), _SQUARES.format(D))
     Q, F = ambiguity.moments()
@@ -236,7 +248,8 @@ def _least_squares(ambiguity: Ambiguity) -> tuple[Floats, Floats]:
     Z = solve_sparse(equations, ambiguity.sizes, _LITTLE)
     base = equations.base - equations.centre @ Z
     if K == 2:  # one column stands for both
-        Z, base = np.hstack([-Z, Z]), np.append(1 - base, base)
+        Z = np.hstack([-Z, Z])
+        base = np.append(1 - base, base)
     return Z, base
 
 
@@ -271,7 +284,8 @@ def consistency_rows(layout: Layout, components: int) -> sparse.coo_array:
 
     Where pairs do not link some columns to the first, their masses are equal.
     """
-    sizes, part = layout.sizes, np.arange(len(layout.sizes))
+    sizes = layout.sizes
+    part = np.arange(len(layout.sizes))
     for i, j in layout.pairs:
         part[part == part[j]] = part[i]
     heads = np.unique(part, return_index=True)[1]
@@ -291,8 +305,10 @@ def consistency_rows(layout: Layout, components: int) -> sparse.coo_array:
     rows = np.arange(first[0], first[-1])
     shift = layout.blocks[len(pairs) + pairs.ravel()] - first[:-1]
     entries.append((rows, rows + np.repeat(shift, sizes[pairs].ravel()), -1.0))
-    one, each = _matrix(entries), np.arange(components)[:, None]
-    height, width = int(first[-1]), layout.width
+    one = _matrix(entries)
+    each = np.arange(components)[:, None]
+    height = int(first[-1])
+    width = layout.width
     where = (each * height + one[0]).ravel(), (each * width + one[1]).ravel()
     shape = (components * height, components * width)
     return sparse.coo_array((np.tile(one[2], components), where), shape=shape)
@@ -308,7 +324,8 @@ def _matrix(entries: list[_Entries]) -> tuple[Places, Places, Floats]:
 def tie_rows(ambiguity: Ambiguity, shares: Floats) -> sparse.coo_array:
     """Rows: the components, by shares (classes, components), add up to the tables."""
     places, cells, classed = _table_cells(ambiguity)
-    width, together = ambiguity.layout.width, shares.sum(axis=0, keepdims=True)
+    width = ambiguity.layout.width
+    together = shares.sum(axis=0, keepdims=True)
     entries: list[_Entries] = []
     for own, classes in ((classed, shares), (~classed, together)):
         y, c = np.nonzero(classes)
@@ -322,7 +339,8 @@ def tie_rows(ambiguity: Ambiguity, shares: Floats) -> sparse.coo_array:
 
 def _table_cells(ambiguity: Ambiguity) -> tuple[Places, Places, Flags]:
     """Variables of the tables' cells, those cells at class 0, whether they have Y."""
-    places, cells = [], []
+    places = []
+    cells = []
     for table, low in zip(ambiguity.tables, ambiguity.starts, strict=False):
         own = ambiguity.layout.cells(*table.features).ravel()
         step = ambiguity.n_classes if table.with_target else 1
@@ -335,14 +353,16 @@ def _table_cells(ambiguity: Ambiguity) -> tuple[Places, Places, Flags]:
 
 def open_cells(ambiguity: Ambiguity) -> Flags:
     """Cells that the tables leave open to each class: (classes, width)."""
-    layout, (places, cells, classed) = ambiguity.layout, _table_cells(ambiguity)
+    layout = ambiguity.layout
+    (places, cells, classed) = _table_cells(ambiguity)
     found = np.ones((ambiguity.n_classes, layout.width), bool)
     for y in range(ambiguity.n_classes):
         found[y, places[ambiguity.b[cells + y * classed] <= 0]] = False
     plain = {table.features for table in ambiguity.tables if not table.with_target}
     for i, j in layout.pairs:
         if (i, j) in plain:
-            first, second = found[:, layout.cells(i)], found[:, layout.cells(j)]
+            first = found[:, layout.cells(i)]
+            second = found[:, layout.cells(j)]
             found[:, layout.cells(i, j)] &= first[:, :, None] & second[:, None, :]
     return found
 
@@ -359,12 +379,14 @@ def solve_worst(
     semidefinite program is declined if there is no solver, or it is likely to end
     without an answer: interior points prove little before they are near the end.
     """
-    deadline, nothing = Deadline(time_limit), np.zeros(len(losses.ambiguity.b))
+    deadline = Deadline(time_limit)
+    nothing = np.zeros(len(losses.ambiguity.b))
     entries = cell_entries(losses) * losses.ambiguity.layout.width
     if not _affordable(entries, deadline):
         return Bound(np.inf, nothing, "stopped")
     relaxation = _Relaxation(losses, semidefinite)
-    whole, cones = relaxation.program, relaxation.cones
+    whole = relaxation.program
+    cones = relaxation.cones
     if semidefinite:
         slow = _PACE * sum(cone.entries.shape[0] for cone in cones) ** 2
         late = time_limit is not None and slow > time_limit
@@ -397,12 +419,15 @@ class _Relaxation:
     """
 
     def __init__(self, losses: Losses, semidefinite: bool) -> None:
-        self.ambiguity, self.layout = losses.ambiguity, losses.ambiguity.layout
+        self.layout = losses.ambiguity.layout
+        self.ambiguity = losses.ambiguity
         self.moments = Moments(self.layout)
         self.parts = regions(losses, self.moments)
         self.classes = [part.y for part in self.parts]
         self.open = open_cells(self.ambiguity)[self.classes]  # (parts, width)
-        R, b, size = len(self.parts), self.ambiguity.b, self.open.size
+        R = len(self.parts)
+        b = self.ambiguity.b
+        size = self.open.size
         shares = np.zeros((self.ambiguity.n_classes, R))
         shares[self.classes, np.arange(R)] = 1.0
         consistent = consistency_rows(self.layout, R)
@@ -416,9 +441,12 @@ class _Relaxation:
         self.first = consistent.shape[0]  # row of the tables
         equal = np.concatenate([np.zeros(self.first), b])
         more = np.zeros(A.shape[0] - len(equal))
-        cost, lower = np.zeros(size + R), np.zeros(size + R)
-        cost[size:], lower[size:] = -1.0, -np.inf
-        low, high = np.append(equal, more), np.append(equal, more + np.inf)
+        cost = np.zeros(size + R)
+        lower = np.zeros(size + R)
+        cost[size:] = -1.0
+        lower[size:] = -np.inf
+        low = np.append(equal, more)
+        high = np.append(equal, more + np.inf)
         self.program = Program(cost, A, low, high, lower)
         self.cones = [self._cone(c) for c in range(R)] if semidefinite else []
 
@@ -434,8 +462,10 @@ class _Relaxation:
 
     def _cone(self, c: int) -> Cone:
         """Matrix of E[w w'] of a part: 1 and the open categories less the likeliest."""
-        layout, P = self.layout, len(self.moments.first)
-        opened, y = self.open[c], self.classes[c]
+        layout = self.layout
+        P = len(self.moments.first)
+        opened = self.open[c]
+        y = self.classes[c]
         chosen = opened[P:].copy()
         for table in self.ambiguity.tables:
             if len(table.features) == 1:
@@ -443,7 +473,8 @@ class _Relaxation:
                 chosen[own[table.probabilities[:, y].argmax()]] = False
         rank = np.cumsum(chosen) * chosen  # from 1; the constant comes first
         pair = opened[:P] & chosen[self.moments.first] & chosen[self.moments.second]
-        a, b = rank[self.moments.first[pair]], rank[self.moments.second[pair]]
+        a = rank[self.moments.first[pair]]
+        b = rank[self.moments.second[pair]]
         one = np.flatnonzero(chosen)
         mass = np.flatnonzero(opened[P : P + layout.sizes[0]])
         places = np.concatenate([P + mass, P + one, P + one, np.flatnonzero(pair)])
@@ -457,7 +488,8 @@ class _Relaxation:
 
     def proven(self, u: Floats, squares: list[Floats]) -> tuple[float, Floats]:
         """Bound and multiplier that any multipliers of the rows prove."""
-        ambiguity, first = self.ambiguity, self.first
+        ambiguity = self.ambiguity
+        first = self.first
         last = first + len(ambiguity.b)
         ends = np.cumsum([len(part.majorants) for part in self.parts])
         top = len(u) - int(ends[-1])

@@ -96,7 +96,8 @@ class Losses:
         card = card.of_rule(rule)
         match = card.match(m)
         ambiguity = Ambiguity.of(match.marginals)
-        start, F = match.intercept + 1 / card.n_classes, match.marginals.F
+        start = match.intercept + 1 / card.n_classes
+        F = match.marginals.F
         points, base = centred(match.points, start, F.sum(axis=1), ambiguity.sizes)
         return cls(ambiguity, points, base, match.classes, rule, 2 * card.score_error)
 
@@ -170,7 +171,8 @@ class Losses:
 
     def score_loss(self, S: Classes) -> ScoreLoss:
         """Losses of a class as a function of scores: of two classes, of the margin."""
-        y, k = S[0], int(self.own[S[0]])
+        y = S[0]
+        k = int(self.own[S[0]])
         if self.binary:
             g = self.margin(k, 1 - k)
             return ScoreLoss(g[:-1, None], g[-1:], lambda s: self.of_margin(s[..., 0]))
@@ -234,7 +236,8 @@ class Losses:
         g = self.margin(k, 1 - k)
         at = np.clip(g[self.ambiguity.places(X)].sum(axis=1) + g[-1], -1, 1)
         edges = self._edges[S]
-        middles, halves = (edges[1:] + edges[:-1]) / 2, np.diff(edges) / 2
+        middles = (edges[1:] + edges[:-1]) / 2
+        halves = np.diff(edges) / 2
         inside = np.abs(at[:, None] - middles) <= halves + _NARROW
         split = inside.any(axis=0) & (halves > _NARROW)
         self._edges[S] = np.union1d(edges, middles[split])
@@ -283,7 +286,8 @@ class Losses:
     def scale(self) -> float:
         """The best τ of map's closed form, ``E[u_Y]₊ / E‖u‖²``."""
         square, lead, _ = self.ambiguity.quadratics(*self.centred, self.own)
-        spread, leads = self.ambiguity.b @ square, self.ambiguity.b @ lead
+        spread = self.ambiguity.b @ square
+        leads = self.ambiguity.b @ lead
         return max(0.0, float(leads)) / float(spread) if spread > 0 else 0.0
 
 
@@ -308,19 +312,23 @@ class Moments:
     """Expectations of products of additive functions, from tables of pairs."""
 
     def __init__(self, layout: Layout) -> None:
-        starts, nothing = offsets(layout.sizes), np.empty(0, np.int64)
-        first, second = [nothing], [nothing]  # places of each pair cell's categories
+        starts = offsets(layout.sizes)
+        nothing = np.empty(0, np.int64)
+        first = [nothing]  # places of each pair cell's categories
+        second = [nothing]
         for i, j in layout.pairs:
             a, b = np.indices((layout.sizes[i], layout.sizes[j]))
             first.append(starts[i] + a.ravel())
             second.append(starts[j] + b.ravel())
         self.layout = layout
-        self.first, self.second = np.concatenate(first), np.concatenate(second)
+        self.first = np.concatenate(first)
+        self.second = np.concatenate(second)
         self.one = np.append(np.zeros(int(starts[-1])), 1.0)
 
     def product(self, f: Floats, h: Floats) -> Floats:
         """Weights of the cells whose sum is E[f h]."""
-        u, v = f[:-1], h[:-1]
+        u = f[:-1]
+        v = h[:-1]
         pairs = u[self.first] * v[self.second] + u[self.second] * v[self.first]
         singles = f[-1] * v + h[-1] * u + u * v
         singles[: self.layout.sizes[0]] += f[-1] * h[-1]
@@ -338,7 +346,9 @@ class Moments:
 
     def with_indicators(self, h: Floats) -> sparse.csr_array:
         """Weights of E[h 1(X_i = k)], one row for each category."""
-        points, D, P = h[:-1], len(h) - 1, len(self.first)
+        points = h[:-1]
+        D = len(h) - 1
+        P = len(self.first)
         cells = np.arange(P)
         rows = np.concatenate([self.first, self.second, np.arange(D)])
         columns = np.concatenate([cells, cells, P + np.arange(D)])
@@ -352,7 +362,8 @@ def cell_entries(losses: Losses) -> int:
 
     In each: consistency, tables, inequalities with indicators and what is one row.
     """
-    K, rivals = losses.ambiguity.n_classes, len(losses.base) - 1
+    K = losses.ambiguity.n_classes
+    rivals = len(losses.base) - 1
     if losses.binary:
         return K * len(pieces(losses)) * (3 + 4 + 3 + len(_CENTRES) + 3)
     rows = 2 * rivals + rivals * (rivals - 1) // 2 + 3 + 2 * rivals
@@ -376,7 +387,8 @@ class Piece(NamedTuple):
 
 def pieces(losses: Losses) -> list[Piece]:
     """Quadratics of the margin above the loss, from the lowest margin on."""
-    one, half = np.array([1.0, 0, 0]), np.array([0.5, -1.0, 0.5])  # half: (1 − g)²/2
+    one = np.array([1.0, 0, 0])  # half: (1 − g)²/2
+    half = np.array([0.5, -1.0, 0.5])
     if losses.rule == "map":
         tie = losses.tie
         return [Piece(-np.inf, tie, [one]), Piece(tie, np.inf, [0 * one])]
@@ -416,7 +428,8 @@ def _above_renyi(losses: Losses, low: float, high: float) -> list[Floats]:
 
 def _slices(losses: Losses, moments: Moments, y: int) -> list[Region]:
     """Regions by the margin. Squares help near them, and where the closed form is 0."""
-    k, found = int(losses.own[y]), []
+    k = int(losses.own[y])
+    found = []
     g = losses.margin(k, 1 - k)
     least, most = losses.reach(g)
     unit = 1 / losses.scale if losses.rule == "map" and losses.scale > 0 else 1.0
@@ -436,7 +449,9 @@ def _slices(losses: Losses, moments: Moments, y: int) -> list[Region]:
 
 def _answers(losses: Losses, moments: Moments, y: int) -> list[Region]:
     """Regions by the class that is answered; of y's own, only where it surely is."""
-    k, one, found = int(losses.own[y]), moments.one, []
+    k = int(losses.own[y])
+    one = moments.one
+    found = []
     t = list(np.vstack([losses.points, losses.base]).T)
     for j, f in enumerate(t):
         least = losses.tie if j == k else -losses.tie
@@ -448,7 +463,8 @@ def _answers(losses: Losses, moments: Moments, y: int) -> list[Region]:
         else:
             away = [moments.square(h, float(h is t[k])) for h in t]
             tie = 4 * losses.tie * moments.square(one)  # as in the closed form
-            above, squares = [moments.square(one), np.sum([*away, tie], axis=0)], []
+            above = [moments.square(one), np.sum([*away, tie], axis=0)]
+            squares = []
         squares += [moments.square(lead, c) for lead in leads for c in (0.0, 1.0)]
         found.append(Region(y, leads, above, products, squares))
     return found

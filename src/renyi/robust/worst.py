@@ -49,7 +49,8 @@ _STEPS = {
     "lp": ((False, 1.0),),
 }
 _BRIEF = 0.2  # seconds that are too few for them
-_QUICK, _LONG = 20.0, 600.0  # and enough
+_QUICK = 20.0  # and enough
+_LONG = 600.0
 _EMPTY = (
     "No distribution has all of these marginals, so there is no worst case: count "
     "again, or leave columns out (in Python, validate() names the counts that disagree "
@@ -231,7 +232,8 @@ def _searched(
         _bound(state, losses, method, deadline, again=start is not None)
         if method == "exact":
             best = state.best, state.upper
-            limit, step = deadline.limit, "exact worst case"
+            limit = deadline.limit
+            step = "exact worst case"
             return search(losses, *best, time_limit=limit, step=step, **how)
     except KeyboardInterrupt:
         state.status = "interrupted"
@@ -245,7 +247,8 @@ def _reached(found: WorstCase, state: Search, losses: Losses) -> WorstCase:
     """Return the interval that a search has reached, with a distribution if it can."""
     if state.upper < IMPOSSIBLE:
         raise ValueError(_EMPTY)
-    interrupted, shown = state.status == "interrupted", None
+    interrupted = state.status == "interrupted"
+    shown = None
     try:
         shown = exhibited(losses.ambiguity, state.outcomes, state.p)
     except KeyboardInterrupt:
@@ -267,7 +270,8 @@ def _direct(state: Search, losses: Losses, deadline: Deadline) -> None:
     """Solve one program over all outcomes."""
     ambiguity = losses.ambiguity
     X = ambiguity.outcomes()
-    loss, possible = losses.at(X), ambiguity.possible(X)
+    loss = losses.at(X)
+    possible = ambiguity.possible(X)
     p, answer = worst_member(ambiguity, loss, X, deadline.limit)
     if answer.status == "infeasible":
         raise ValueError(_EMPTY)
@@ -279,14 +283,16 @@ def _direct(state: Search, losses: Losses, deadline: Deadline) -> None:
         a = ambiguity.completed(ambiguity.shifted(a, -lows))
         state.take(float(ambiguity.b @ a), a)
     if p.any():
-        state.outcomes, state.p = X, p
+        state.outcomes = X
+        state.p = p
 
 
 def _bound(
     state: Search, losses: Losses, method: str, deadline: Deadline, *, again: bool
 ) -> None:
     """Take the bounds that the programs prove in time; a linear one only once."""
-    ambiguity, begun = losses.ambiguity, deadline.limit
+    ambiguity = losses.ambiguity
+    begun = deadline.limit
     few = ambiguity.n_table <= MAX_OUTCOMES * ambiguity.n_classes
     for semidefinite, share in _STEPS[method]:
         if again and not semidefinite:

@@ -70,7 +70,8 @@ def _node(
 ) -> _Node:
     """Return a set, all of whose features may go."""
     places = places_of(features, np.asarray(sizes, np.int64))
-    A, R = equations.A[np.ix_(places, places)], equations.R[places]
+    A = equations.A[np.ix_(places, places)]
+    R = equations.R[places]
     M = np.linalg.inv(A + alpha * np.eye(len(places)))
     M = (M + M.T) / 2
     Z = M @ R
@@ -90,7 +91,9 @@ def forward(
     the features' categories; by default k is the number of features.
     """
     sizes = np.asarray(sizes, np.int64)
-    d, D, own_places = len(sizes), len(equations.A), spans(sizes)
+    d = len(sizes)
+    D = len(equations.A)
+    own_places = spans(sizes)
     k = d if k is None else k
     if sizes.sum() != D:
         raise ValueError(
@@ -99,10 +102,12 @@ def forward(
     if not 0 <= k <= d:
         raise ValueError(f"k={k} is not between 0 and {d}, the number of features.")
     check_positive("alpha", alpha, ALMOST_NONE)
-    weight, chosen = weight_of(equations.n_classes), list[int]()
+    weight = weight_of(equations.n_classes)
+    chosen = list[int]()
     found = [Subset((), weight * equations.variance)]
     # Moments of what the chosen features leave unexplained.
-    A, R = equations.A + alpha * np.eye(D), equations.R.copy()
+    A = equations.A + alpha * np.eye(D)
+    R = equations.R.copy()
     for _ in range(k):
         gains = [
             -1.0 if i in chosen else _explained(A[own, own], R[own])
@@ -128,7 +133,8 @@ def best_subset(
 ) -> Subset:
     """Return the set of k features with the smallest γ_S, proven; of 20 at most."""
     sizes = np.asarray(sizes, np.int64)
-    d, weight = len(sizes), weight_of(equations.n_classes)
+    d = len(sizes)
+    weight = weight_of(equations.n_classes)
     if d > MOST_FEATURES:
         raise ValueError(
             f"best_subset takes at most {MOST_FEATURES} features, not {d}. "
@@ -157,7 +163,8 @@ class _Search:
     def explore(self, node: _Node) -> None:
         """Look at the sets below one; those that cannot be better are left out."""
         self.nodes += 1
-        surplus, free = len(node.features) - self.k, np.flatnonzero(node.free)
+        surplus = len(node.features) - self.k
+        free = np.flatnonzero(node.free)
         places = spans(self.sizes[node.features])
         costs = self.weight * np.array(
             [_explained(node.M[places[j], places[j]], node.Z[places[j]]) for j in free]
@@ -166,16 +173,19 @@ class _Search:
             value = node.value + float(costs.min())
             if value < self.value - _EQUAL:
                 left = np.delete(node.features, free[costs.argmin()])
-                self.value, self.best = value, tuple(left.tolist())
+                self.value = value
+                self.best = tuple(left.tolist())
             return
         # The dearest to lose goes first, and stays in all the sets that follow.
         order = np.argsort(-costs)
-        free, costs = free[order], costs[order]
+        free = free[order]
+        costs = costs[order]
         for first in range(len(free) - surplus, -1, -1):
             # Features free[first:] are left to choose from, free[first] goes.
             bound = max(costs[first], costs[len(free) - surplus])
             if node.value + bound < self.value - _EQUAL:
-                gone, rise = int(free[first]), float(costs[first])
+                gone = int(free[first])
+                rise = float(costs[first])
                 self.explore(
                     _without(node, gone, places[gone], free[first + 1 :], rise)
                 )

@@ -116,11 +116,14 @@ def temperature(rows: LeftOut, n_classes: int) -> Calibration | None:
     """Fit one slope of all scores; None without rows."""
     if not len(rows.y):
         return None
-    s, w, K = rows.scores, rows.weights, n_classes
+    s = rows.scores
+    w = rows.weights
+    K = n_classes
     scale = float(np.sqrt(np.average((s**2).sum(axis=1), weights=w)))
     if scale == 0:  # nothing to tell classes apart: any will do
         return ANY
-    s, total = s / scale, np.bincount(rows.y, w, minlength=K)[rows.y] + K
+    s = s / scale
+    total = np.bincount(rows.y, w, minlength=K)[rows.y] + K
     if K == 2:  # one score stands for both, and is quicker
         s = s[:, 0]
         wanted = np.where(rows.y == 1, 1 - 1 / total, 1 / total) * s
@@ -135,11 +138,14 @@ def temperature(rows: LeftOut, n_classes: int) -> Calibration | None:
             square = mean * s
         else:
             p = softmax(a * s)
-            mean, square = (p * s).sum(axis=1), (p * s**2).sum(axis=1)
+            mean = (p * s).sum(axis=1)
+            square = (p * s**2).sum(axis=1)
         return float(w @ (mean - wanted)), float(w @ (square - mean**2))
 
     # The likelihood is concave in a, and targets that are not 0 or 1 bound it.
-    low, high, a = _FLOOR, np.inf, 3.0
+    low = _FLOOR
+    high = np.inf
+    a = 3.0
     if derivatives(low)[0] >= 0:
         return of_slope(low / scale)
     for _ in range(_STEPS):
@@ -148,7 +154,8 @@ def temperature(rows: LeftOut, n_classes: int) -> Calibration | None:
         after = a - first / second if second > 0 else np.inf
         if not low <= after <= min(high, 8 * a):
             after = 8 * a if high == np.inf else (low + high) / 2
-        a, before = after, a
+        before = a
+        a = after
         if abs(a - before) <= 1e-12 * a:
             break
     return of_slope(a / scale)
@@ -176,10 +183,12 @@ def affine(rows: LeftOut, n_classes: int) -> Calibration | None:
     """
     if not len(rows.y):
         return None
-    w, K = rows.weights, n_classes
+    w = rows.weights
+    K = n_classes
     centre = w @ rows.scores / w.sum()
     X = np.column_stack([rows.scores - centre, np.ones(len(w))])
-    targets, moments = _own(rows.y, K), X.T @ (w[:, None] * X)
+    targets = _own(rows.y, K)
+    moments = X.T @ (w[:, None] * X)
     B = np.zeros((K + 1, K))
 
     def objective(B: Floats) -> float:
@@ -206,11 +215,13 @@ def affine(rows: LeftOut, n_classes: int) -> Calibration | None:
         if gain <= 1e-13 * (1 + w.sum()):
             B -= step
             break
-        length, after = 1.0, objective(B - step)
+        length = 1.0
+        after = objective(B - step)
         while after > value - 0.1 * length * gain and length > 1e-6:
             length /= 2
             after = objective(B - length * step)
-        B, value = B - length * step, after
+        B = B - length * step
+        value = after
     A = B[:-1] - B[:-1].mean(axis=1, keepdims=True)
     b = B[-1] - B[-1].mean() - centre @ A
     return Calibration("affine", A, b)
@@ -218,16 +229,19 @@ def affine(rows: LeftOut, n_classes: int) -> Calibration | None:
 
 def _conjugate_gradients(multiply: Any, right: Floats, inverse: Floats) -> Floats:
     """Solve ``multiply(V) = right``; `inverse` is nearly that of each column."""
-    V, residual = np.zeros_like(right), right.copy()
+    V = np.zeros_like(right)
+    residual = right.copy()
     z = inverse @ residual
-    direction, size = z, float((residual * z).sum())
+    direction = z
+    size = float((residual * z).sum())
     goal = 1e-8 * size
     for _ in range(right.size):
         if size <= goal:
             break
         product = multiply(direction)
         length = size / float((direction * product).sum())
-        V, residual = V + length * direction, residual - length * product
+        V = V + length * direction
+        residual = residual - length * product
         z = inverse @ residual
         size, before = float((residual * z).sum()), size
         direction = z + size / before * direction
@@ -259,7 +273,8 @@ def moments_of_pairs(
 
 def moments_of_scores(s: Floats, y: NDArray[Any], weights: Floats) -> PairMoments:
     """Return them from the scores of rows (n, K)."""
-    own, w = _own(y, s.shape[1]), weights / weights.sum()
+    own = _own(y, s.shape[1])
+    w = weights / weights.sum()
     priors = w @ own
     sums = own.T @ (w[:, None] * s)
     means = np.where(priors[:, None] > 0, sums, w @ s)
@@ -271,7 +286,8 @@ def moments_of_scores(s: Floats, y: NDArray[Any], weights: Floats) -> PairMoment
 def discriminant(moments: PairMoments, leverage: float) -> Calibration | None:
     """Return the linear discriminant of scores; None if all rows are fitted alone."""
     priors, means, covariance = moments
-    K, left = len(priors), 1 - leverage
+    K = len(priors)
+    left = 1 - leverage
     if not left > 1e-6:
         return None
     means = (means - leverage * (np.eye(K) - 1 / K)) / left
@@ -294,7 +310,9 @@ def label_map(moments: PairMoments) -> tuple[float, float]:
 
     Least squares under the classes' own shares: rules and γ keep their meaning.
     """
-    p, means, within = moments.priors, moments.means[:, -1], moments.covariance[-1, -1]
+    p = moments.priors
+    means = moments.means[:, -1]
+    within = moments.covariance[-1, -1]
     between = p[0] * p[1] * (means[1] - means[0])
     width = max(0.0, within) + between * (means[1] - means[0])
     slope = float(between / width) if between > 0 else 1.0  # which scores nothing
@@ -314,5 +332,6 @@ def rescaled(
             error = share @ ((s[:, 0] > 0) != rows.y)
             choice = replace(choice, risk=float(risk), error=float(error))
         rows = rows._replace(scores=s, weights=share * rows.weights.sum())
-    z, intercept = slope * fit.z, slope * fit.intercept + start
+    z = slope * fit.z
+    intercept = slope * fit.intercept + start
     return fit._replace(z=z, intercept=intercept, choice=choice), rows

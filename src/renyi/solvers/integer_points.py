@@ -100,7 +100,8 @@ def from_zero(k: Whole, sizes: NDArray[Any]) -> Whole:
 
 def _ends(values: NDArray[Any], sizes: NDArray[Any]) -> list[NDArray[Any]]:
     """Return the least and the largest of each feature, at each of its categories."""
-    starts, both = offsets(sizes)[:-1], (np.minimum, np.maximum)
+    starts = offsets(sizes)[:-1]
+    both = (np.minimum, np.maximum)
     return [np.repeat(end.reduceat(values, starts), sizes) for end in both]
 
 
@@ -126,33 +127,40 @@ def _allowed(k: Whole, sizes: NDArray[Any], most: int) -> NDArray[np.bool_]:
 
 def _improved(k: Whole, pairs: Pairs, most: int) -> Whole:
     """Take the best step of ±1 until none gains."""
-    k, step = k.copy(), np.array([[1], [-1]])
+    k = k.copy()
+    step = np.array([[1], [-1]])
     own = pairs.Q.diagonal() - pairs.mean**2
     product = pairs.product(k)
-    lead, spread = float(pairs.dvec @ k), float(k @ product)
+    lead = float(pairs.dvec @ k)
+    spread = float(k @ product)
     while True:
         after = _value(lead + step * pairs.dvec, spread + 2 * step * product + own)
         after[~_allowed(k, pairs.sizes, most)] = 0
         best = _best(after, lead, spread)
         if best is None:
             return k
-        way, j = 1 - 2 * best[0], best[1]
+        way = 1 - 2 * best[0]
+        j = best[1]
         k[j] += way
         product = product + way * pairs.column(j)
-        lead, spread = float(pairs.dvec @ k), float(k @ product)
+        lead = float(pairs.dvec @ k)
+        spread = float(k @ product)
 
 
 def _two_at_once(k: Whole, pairs: Pairs, most: int) -> Whole | None:
     """Return the points after the best steps of two at once; None if none gains."""
     Q = pairs.Q.toarray() if is_sparse(pairs.Q) else pairs.Q
     Q = Q - np.outer(pairs.mean, pairs.mean)
-    product, own = Q @ k, Q.diagonal()
-    lead, spread = float(pairs.dvec @ k), float(k @ product)
+    product = Q @ k
+    own = Q.diagonal()
+    lead = float(pairs.dvec @ k)
+    spread = float(k @ product)
     down, place = np.nonzero(_allowed(k, pairs.sizes, most))
     if not place.size:
         return None
     sign = 1 - 2 * down
-    d, g = sign * pairs.dvec[place], 2 * sign * product[place] + own[place]
+    d = sign * pairs.dvec[place]
+    g = 2 * sign * product[place] + own[place]
     both = 2 * np.outer(sign, sign) * Q[np.ix_(place, place)]
     after = _value(lead + d[:, None] + d, spread + g[:, None] + g + both)
     # Two steps within a feature could together exceed the most points.
@@ -161,6 +169,7 @@ def _two_at_once(k: Whole, pairs: Pairs, most: int) -> Whole | None:
     best = _best(after, lead, spread)
     if best is None:
         return None
-    k, both_steps = k.copy(), list(best)
+    k = k.copy()
+    both_steps = list(best)
     np.add.at(k, place[both_steps], sign[both_steps])
     return k

@@ -29,7 +29,8 @@ Product = Callable[[Floats], Floats]
 
 PROBES = 16
 _CHECK = 20  # steps between two looks at what has converged
-_STEPS, _ROUNDS = 2_000, 5_000
+_STEPS = 2_000
+_ROUNDS = 5_000
 _SAME = 1e-8  # what estimates may still change by, as a share
 _SOLVED = 1e-13  # of the residual of a solution
 _WARN_RESIDUAL = 1e-8  # what is left of it that is worth a warning
@@ -43,7 +44,8 @@ def spectrum(
     V = np.concatenate([R, signs], axis=1)
     norms = np.linalg.norm(V, axis=0)
     V /= np.where(norms > 0, norms, 1)
-    before, beta = np.zeros_like(V), np.zeros(V.shape[1])
+    before = np.zeros_like(V)
+    beta = np.zeros(V.shape[1])
     diagonal: list[Floats] = []
     off: list[Floats] = []
     found: tuple[Floats, ...] | None = None
@@ -54,9 +56,11 @@ def spectrum(
         beta = np.linalg.norm(new, axis=0)
         beta[beta < 1e-14] = 0  # what is left is rounding
         off.append(beta)
-        before, V = V, new / np.where(beta > 0, beta, 1)
+        before = V
+        V = new / np.where(beta > 0, beta, 1)
         if step % _CHECK == 0 or not beta.any():
-            last, found = found, _estimates(diagonal, off, norms, R.shape[1], alphas)
+            last = found
+            found = _estimates(diagonal, off, norms, R.shape[1], alphas)
             same = last is not None and np.allclose(
                 last, found, rtol=_SAME, atol=0, equal_nan=True
             )
@@ -86,7 +90,8 @@ def _estimates(
         f = np.divide(1, pivot, out=np.full_like(pivot, np.nan), where=pivot > 0)
         slope = -(f**2) * (1 - b**2 * slope)
     squares = norms**2
-    fit, norm = (squares * f)[:, :k], (squares * -slope)[:, :k]
+    fit = (squares * f)[:, :k]
+    norm = (squares * -slope)[:, :k]
     degrees = (squares * (1 - shift * f))[:, k:].mean(axis=1)
     return fit.sum(axis=1), norm.sum(axis=1), degrees
 
@@ -131,10 +136,12 @@ def conjugate_gradients(
     A column is solved when its residual is so small a share of it.
     """
     inverse = 1 / (scale + alpha)[:, None]
-    Z, residual = np.zeros_like(R), R.copy()
+    Z = np.zeros_like(R)
+    residual = R.copy()
     norms = np.linalg.norm(R, axis=0)
     scaled = inverse * residual
-    direction, rho = scaled, (residual * scaled).sum(axis=0)
+    direction = scaled
+    rho = (residual * scaled).sum(axis=0)
     for done in range(rounds + 1):
         left = _ratio(np.linalg.norm(residual, axis=0), norms)
         largest = float(left.max(initial=0.0))
@@ -146,9 +153,11 @@ def conjugate_gradients(
         step = np.where(active, _ratio(rho, curved), 0)
         if not step.any():
             break
-        Z, residual = Z + step * direction, residual - step * image
+        Z = Z + step * direction
+        residual = residual - step * image
         scaled = inverse * residual
-        last, rho = rho, (residual * scaled).sum(axis=0)
+        last = rho
+        rho = (residual * scaled).sum(axis=0)
         direction = scaled + _ratio(rho, last) * direction
     return Solution(Z, done, largest)
 

@@ -58,7 +58,8 @@ Places = NDArray[np.int64]
 FEW_STEPS = 10_000
 # Steps to expect for each feature and penalty. With fewer rows than categories the
 # points of many features add up to the same, and descent is slow.
-_STEPS, _STEPS_WIDE = 10, 50
+_STEPS = 10
+_STEPS_WIDE = 50
 _STEP_ROWS = 4_000  # so many take as long as all that is done once in a step
 # How many entries of Q are looked through in the time of one cell of a row. Measured:
 # adult (D = 7,587, d = 91, n = 34,189) takes 25 s from rows and 104 s from counts,
@@ -83,7 +84,8 @@ def block_step(b: Floats, q: Floats, penalty: float) -> Floats:
     of them, in falling order, beyond t, t solves ``Σ|b| − t·Σq = penalty``; the right
     j gives the largest of these t. Where q is 0, b must be 0.
     """
-    size, t = np.abs(b), 0.0
+    size = np.abs(b)
+    t = 0.0
     if size.sum() > penalty:
         used = np.flatnonzero(q > 0)
         used = used[np.argsort(-size[used] / q[used], kind="stable")]
@@ -147,7 +149,9 @@ class _Points:
     ) -> None:
         self.sizes = np.asarray(sizes, np.int64)
         self.starts = offsets(self.sizes)
-        self.n_classes, self.n, self.fit_intercept = n_classes, n, fit_intercept
+        self.n_classes = n_classes
+        self.n = n
+        self.fit_intercept = fit_intercept
         self.weight = weight_of(n_classes)
         self.steps = steps or StepCounter()
 
@@ -170,7 +174,8 @@ class _Points:
         part.sizes = self.sizes[features]
         part.starts = offsets(part.sizes)
         part.places = places_of(features, self.sizes)
-        part.q, part.centre = self.q[part.places], self.centre[part.places]
+        part.q = self.q[part.places]
+        part.centre = self.centre[part.places]
         part.z = self.z[:, part.places]
         return part
 
@@ -195,7 +200,9 @@ class CountsProblem(_Points):
         steps: StepCounter | None = None,
     ) -> None:
         super().__init__(sizes, F.shape[1], n, fit_intercept, steps)
-        self.Q, self.F, self.priors = Q, F, priors
+        self.Q = Q
+        self.F = F
+        self.priors = priors
         self.q = np.diag(Q).copy()
         K = self.n_classes
         self.plain_R = (F[:, 1] - F[:, 0])[None] / 2 if K == 2 else F.T - self.q / K
@@ -228,7 +235,9 @@ class CountsProblem(_Points):
         if np.array_equal(features, np.arange(len(self.sizes))):
             return self
         own = places_of(features, self.sizes)
-        Q, F, sizes = self.Q[np.ix_(own, own)], self.F[own], self.sizes[features]
+        Q = self.Q[np.ix_(own, own)]
+        F = self.F[own]
+        sizes = self.sizes[features]
         return CountsProblem(Q, F, self.priors, sizes, self.n, steps=self.steps)
 
     def move_to(self, z: Floats) -> None:
@@ -236,7 +245,8 @@ class CountsProblem(_Points):
         held = np.flatnonzero(z.any(axis=0))
         some = z[:, held]
         back = np.outer(some @ self.centre[held], self.centre)
-        self.z, self.state = z, np.asarray(self.R - some @ self.Q[held] + back)
+        self.state = np.asarray(self.R - some @ self.Q[held] + back)
+        self.z = z
 
     def norms(self, threshold: float) -> Floats:
         """Return ‖G_i‖₁ of every feature."""
@@ -253,7 +263,8 @@ class CountsProblem(_Points):
         own = part.places
         part.Q = self.Q[np.ix_(own, own)] - np.outer(part.centre, part.centre)
         part.centre = np.zeros_like(part.centre)
-        part.R, part.state = self.R[:, own], self.state[:, own]
+        part.R = self.R[:, own]
+        part.state = self.state[:, own]
         part.past = self.past[0][:, own], self.past[1][:, own]
         return part
 
@@ -283,7 +294,9 @@ class CountsProblem(_Points):
         total = []
         for z, b in found.solutions():
             held = np.flatnonzero(z.any(axis=1))
-            z, Q, R = z[held], self.Q[np.ix_(held, held)], self.plain_R[:, held]
+            z = z[held]
+            Q = self.Q[np.ix_(held, held)]
+            R = self.plain_R[:, held]
             own = np.vdot(z, Q @ z) + 2 * b @ (self.q[held] @ z) + b @ b
             cross = np.vdot(R.T, z) + b @ self.plain_mean
             total.append(self.plain_variance - 2 * cross + own)
@@ -310,7 +323,8 @@ class RowsProblem(_Points):
         super().__init__(sizes, n_classes, float(n), fit_intercept, steps)
         dtype = np.uint8 if self.sizes.max() <= 256 else np.uint32
         self.codes = np.ascontiguousarray(codes, dtype)
-        self.y, self.sample_weight = y, sample_weight
+        self.y = y
+        self.sample_weight = sample_weight
         weight = np.ones(len(y)) if sample_weight is None else sample_weight
         self.shares = weight / self.n
 
@@ -335,12 +349,14 @@ class RowsProblem(_Points):
     def counted(self, features: Places | None = None) -> CountsProblem:
         """Return the problem from the counts of some features, by default of all."""
         own = slice(None) if features is None else features
-        codes, sizes = self.codes[own], self.sizes[own]
+        codes = self.codes[own]
+        sizes = self.sizes[own]
         check_table_size(sizes, 1, 0)
         Q = dense(pair_counts(codes, sizes, self.sample_weight)) / self.n
         indicators = self.y[:, None] == np.arange(self.n_classes)
         classes = indicators * self.shares[:, None]
-        F, priors = label_sums(codes, sizes, classes), classes.sum(axis=0)
+        F = label_sums(codes, sizes, classes)
+        priors = classes.sum(axis=0)
         return CountsProblem(Q, F, priors, sizes, self.n, steps=self.steps)
 
     def _prepare(self) -> None:
@@ -356,7 +372,8 @@ class RowsProblem(_Points):
         self.mean = (self.target @ self.shares) * self.fit_intercept
         self.centred_target = self.target - self.mean[:, None]
         d = len(self.sizes)
-        self.features, self.exact = np.arange(d), np.zeros(d, bool)
+        self.features = np.arange(d)
+        self.exact = np.zeros(d, bool)
         self.bounds = np.full(d, np.inf)
         self.bounded_state = np.zeros_like(self.target)
 
@@ -399,7 +416,8 @@ class RowsProblem(_Points):
     def _exact_norms(self, features: Places) -> Floats:
         compiled = self.steps.kernels()
         if compiled is None:
-            codes, sizes = self.codes[features], self.sizes[features]
+            codes = self.codes[features]
+            sizes = self.sizes[features]
             sums = label_sums(codes, sizes, self.state.T)
             return _feature_norms(sums.T, offsets(sizes))
         out = np.empty(len(features))
@@ -415,7 +433,8 @@ class RowsProblem(_Points):
         """Return the problem over some features, all others at rest."""
         # Residuals and norms are shared: a step of the part is a step of the whole.
         part = self._part(features)
-        part.codes, part.features = self.codes[features], self.features[features]
+        part.codes = self.codes[features]
+        part.features = self.features[features]
         part.past = self.past[0][:, part.places], self.past[1]
         return part
 
@@ -473,7 +492,8 @@ Problem = CountsProblem | RowsProblem
 
 def cheaper_form(rows: RowsProblem) -> Problem:
     """Return the problem from the counts of the rows, if that makes paths faster."""
-    D, (d, n) = int(rows.sizes.sum()), rows.codes.shape
+    D = int(rows.sizes.sum())
+    (d, n) = rows.codes.shape
     return rows.counted() if n >= D and _ROW_STEP * n * d >= D**2 else rows
 
 
@@ -500,12 +520,14 @@ def passes(
     for p in range(len(points)):
         for i in active.tolist():
             _step(part, i, penalty)
-        points[p], states[p] = part.z, part.state
+        points[p] = part.z
+        states[p] = part.state
 
 
 def _step(part: Problem, i: int, penalty: float) -> None:
     own = slice(part.starts[i], part.starts[i + 1])
-    q, z = part.q[own], part.z[:, own]
+    q = part.q[own]
+    z = part.z[:, own]
     b = part._gradient(i, own) + q * z
     new = block_step(b.ravel(), np.tile(q, len(z)), penalty).reshape(b.shape)
     change = new - z

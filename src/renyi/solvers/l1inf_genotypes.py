@@ -132,7 +132,8 @@ def genotype_path(
     steps = StepCounter()
     chosen = np.sort(np.argsort(-norms, kind="stable")[:START])
     for _ in range(_ROUNDS):
-        solved, codes = chosen, genotypes.take(variants=chosen).codes()
+        solved = chosen
+        codes = genotypes.take(variants=chosen).codes()
         sizes = np.full(len(chosen), CODES)
         problem = RowsProblem(codes, sizes, labels, 2, steps=steps)
         found = solve_path(problem, lambdas, tol / 2, max_passes)

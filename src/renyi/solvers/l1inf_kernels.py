@@ -31,7 +31,8 @@ def largest_point(b, q, penalty):  # type: ignore[no-untyped-def]
     """
     t = 0.0
     for _ in range(b.size + 2):
-        left, slope = -penalty, 0.0
+        left = -penalty
+        slope = 0.0
         for c in range(b.shape[0]):
             for k in range(b.shape[1]):
                 above = abs(b[c, k]) - q[k] * t
@@ -81,20 +82,27 @@ def sums_by_code(codes, values, total, out):  # type: ignore[no-untyped-def]
         s0 = 0.0
         for r in range(codes.size):
             s0 += values[r] if codes[r] == 0 else 0.0
-        out[0], out[1] = s0, total - s0
+        out[0] = s0
+        out[1] = total - s0
     elif m == 3 or m == 4:
-        s0, s1, s2 = 0.0, 0.0, 0.0
+        s0 = 0.0
+        s1 = 0.0
+        s2 = 0.0
         for r in range(codes.size):
-            k, value = codes[r], values[r]
+            k = codes[r]
+            value = values[r]
             s0 += value if k == 0 else 0.0
             s1 += value if k == 1 else 0.0
             s2 += value if k == 2 else 0.0
-        out[0], out[1], out[2] = s0, s1, s2
+        out[0] = s0
+        out[1] = s1
+        out[2] = s2
         if m == 4:
             out[3] = total - s0 - s1 - s2
     elif m <= FEW:
         for code in range(m):
-            wanted, part = codes.dtype.type(code), 0.0
+            wanted = codes.dtype.type(code)
+            part = 0.0
             for r in range(codes.size):
                 part += values[r] if codes[r] == wanted else 0.0
             out[code] = part
@@ -117,19 +125,26 @@ def subtract_by_code(codes, weights, change, values):  # type: ignore[no-untyped
             values[r] -= weights[step * r] * change[codes[r]]
         return
     # Choices vectorise, lookups do not.
-    d0, d1 = change[0], change[min(1, m - 1)]
-    d2, d3 = change[min(2, m - 1)], change[m - 1]
+    d0 = change[0]
+    d1 = change[min(1, m - 1)]
+    d2 = change[min(2, m - 1)]
+    d3 = change[m - 1]
     if weights.size == 1:
         w = weights[0]
-        d0, d1, d2, d3 = w * d0, w * d1, w * d2, w * d3
+        d0 = w * d0
+        d1 = w * d1
+        d2 = w * d2
+        d3 = w * d3
         for r in range(codes.size):
             k = codes[r]
-            low, high = d0 if k == 0 else d1, d2 if k == 2 else d3
+            low = d0 if k == 0 else d1
+            high = d2 if k == 2 else d3
             values[r] -= low if k < 2 else high
         return
     for r in range(codes.size):
         k = codes[r]
-        low, high = d0 if k == 0 else d1, d2 if k == 2 else d3
+        low = d0 if k == 0 else d1
+        high = d2 if k == 2 else d3
         values[r] -= weights[r] * (low if k < 2 else high)
 
 
@@ -145,9 +160,12 @@ def row_passes(  # type: ignore[no-untyped-def]
         for c in range(z.shape[0]):
             totals[c] = sum_of(u[c])
         for i in active:
-            low, high = starts[i], starts[i + 1]
-            b, change = b_all[:, : high - low], change_all[:, : high - low]
-            mass, own = q[low:high], z[:, low:high]
+            low = starts[i]
+            high = starts[i + 1]
+            b = b_all[:, : high - low]
+            change = change_all[:, : high - low]
+            mass = q[low:high]
+            own = z[:, low:high]
             for c in range(z.shape[0]):
                 sums_by_code(codes[i], u[c], totals[c], b[c])
                 for k in range(mass.size):
@@ -201,9 +219,12 @@ def gram_passes(  # type: ignore[no-untyped-def]
     b_all, change_all = np.empty((2, z.shape[0], widest))
     for p in range(points.shape[0]):
         for i in active:
-            low, high = starts[i], starts[i + 1]
-            b, change = b_all[:, : high - low], change_all[:, : high - low]
-            mass, own = q[low:high], z[:, low:high]
+            low = starts[i]
+            high = starts[i + 1]
+            b = b_all[:, : high - low]
+            change = change_all[:, : high - low]
+            mass = q[low:high]
+            own = z[:, low:high]
             for c in range(z.shape[0]):
                 for k in range(mass.size):
                     b[c, k] = G[c, low + k] + mass[k] * own[c, k]
@@ -212,7 +233,8 @@ def gram_passes(  # type: ignore[no-untyped-def]
             for c in range(z.shape[0]):
                 gradient = G[c]
                 for k in range(mass.size):
-                    step, row = change[c, k], A[low + k]
+                    step = change[c, k]
+                    row = A[low + k]
                     if step != 0:
                         for j in range(row.size):
                             gradient[j] -= step * row[j]

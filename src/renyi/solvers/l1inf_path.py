@@ -144,8 +144,10 @@ def descend(part: Problem, penalty: float, tol: float, max_passes: int) -> int:
     points = np.empty((_PASSES + 1, *part.z.shape))
     states = np.empty((_PASSES + 1, *part.state.shape))
     while True:
-        norms, largest = part.norms(penalty), part.largest_points()
-        points_now, steepest = float(largest.sum()), float(norms.max())
+        norms = part.norms(penalty)
+        largest = part.largest_points()
+        points_now = float(largest.sum())
+        steepest = float(norms.max())
         value, gap = duality_gap(part, penalty, points_now, steepest)
         if gap <= tol * value + _GAP_ROUNDING or used >= max_passes:
             return used
@@ -154,7 +156,8 @@ def descend(part: Problem, penalty: float, tol: float, max_passes: int) -> int:
             _extrapolate(part, penalty, points, states)
             largest = part.largest_points()
         active = np.flatnonzero((largest > 0) | (norms > penalty))
-        points[0], states[0] = part.z, part.state
+        points[0] = part.z
+        states[0] = part.state
         passes(part, active, penalty, points[1:], states[1:])
         used += _PASSES
 
@@ -210,9 +213,11 @@ def solve_path(
     """
     begin(problem, len(lambdas))
     L, (columns, D), scale = len(lambdas), problem.z.shape, 2 * problem.weight
-    z, intercepts = np.zeros((L, D, columns)), np.zeros((L, columns))
+    z = np.zeros((L, D, columns))
+    intercepts = np.zeros((L, columns))
     active = np.zeros((L, len(problem.sizes)), bool)
-    values, used = np.zeros((L, 2)), np.zeros(L, np.int64)
+    values = np.zeros((L, 2))
+    used = np.zeros(L, np.int64)
     penalties = (lambdas / scale).tolist()
     # Where the path starts, all norms are below this.
     before = last = max(float(problem.norms(0.0).max()), penalties[0])
@@ -224,12 +229,15 @@ def solve_path(
         held, values[k], used[k] = _solve_one(
             problem, working, penalty, ahead, tol, max_passes
         )
-        z[k], intercepts[k] = problem.z.T, problem.intercept()
+        z[k] = problem.z.T
+        intercepts[k] = problem.intercept()
         active[k, held] = True
-        before, last = last, penalty
+        before = last
+        last = penalty
     objectives, gaps = scale * values.T
     if columns == 1:
-        z, intercepts = z[:, :, 0], intercepts[:, 0]
+        z = z[:, :, 0]
+        intercepts = intercepts[:, 0]
     found = LassoPath(lambdas, z, intercepts, objectives, gaps, active, used, tol)
     missed = ~found.reached
     if missed.any() and not quiet:
@@ -268,8 +276,10 @@ def _solve_one(
     `working` grows by the features that turn out to matter. `ahead` is how far to
     follow the line through the last two solutions.
     """
-    used, inner = 0, tol
-    points, held = 0.0, np.empty(0, np.int64)
+    used = 0
+    inner = tol
+    points = 0.0
+    held = np.empty(0, np.int64)
     while True:
         chosen = np.flatnonzero(working)
         if chosen.size:
@@ -283,7 +293,8 @@ def _solve_one(
             used += descend(part, penalty, inner, max_passes - used)
             problem.absorb(part)
             largest = part.largest_points()
-            points, held = float(largest.sum()), chosen[largest > 0]
+            points = float(largest.sum())
+            held = chosen[largest > 0]
         norms = problem.norms(penalty)
         value, gap = duality_gap(problem, penalty, points, float(norms.max()))
         if gap <= tol * value + _GAP_ROUNDING or used >= max_passes:
@@ -314,7 +325,8 @@ def grid_down_to(grid: Floats, least: float) -> Floats:
 
 def _longer(grid: Floats) -> Floats:
     """Go on to smaller penalties, in steps as before."""
-    step, least = grid[1] / grid[0], _LEAST_RATIO * grid[0]
+    step = grid[1] / grid[0]
+    least = _LEAST_RATIO * grid[0]
     count = max(int(np.ceil(np.log(least / grid[-1]) / np.log(step) - 1e-9)), 0)
     return np.concatenate([grid, grid[-1] * step ** np.arange(1, count + 1)])
 
@@ -333,7 +345,8 @@ def _refined(problem: Problem, grid: Floats, at_least: int) -> Floats:
         reached = np.flatnonzero(np.cumsum(entering) >= at_least)
         # A step more, since the path is a coarse one.
         grid = grid[: int(reached[0]) + 2 if reached.size else None]
-    pieces, left = [grid[:1]], _EXTRA
+    pieces = [grid[:1]]
+    left = _EXTRA
     for k in range(1, len(grid)):  # the largest penalties first
         extra = min(max(int(entering[k]) - 1, 0), left)
         left -= extra
@@ -359,7 +372,8 @@ def solve_entries(
     With `at_least`, it ends after so many features, and goes on to smaller penalties
     for them.
     """
-    end, requested = _longer(grid)[-1], at_least
+    end = _longer(grid)[-1]
+    requested = at_least
     while True:
         lambdas = _refined(problem, grid, requested)
         found = solve_path(problem, lambdas, tol, max_passes)
@@ -377,7 +391,9 @@ def sharpened(problem: Problem, found: LassoPath) -> LassoPath:
     for _ in range(_ROUNDS):
         # It is enough that the gap asked for is reached, see below.
         sure = solve_path(problem, upper, _EXACTLY, _UPPER_PASSES, quiet=True)
-        above, below, entering = upper[:-1], upper[1:], _counts_of_entries(sure)[1:]
+        above = upper[:-1]
+        below = upper[1:]
+        entering = _counts_of_entries(sure)[1:]
         crowded = (entering > 1) & (above > (1 + _APART) * below)
         if not crowded.any():
             break
@@ -437,7 +453,8 @@ def functions_of_earlier(Q: Floats, sizes: Places) -> NDArray[np.bool_]:
 
     Each category of the one before occurs with a single category of such a feature.
     """
-    there, starts = (Q > _ROUNDING).astype(np.int32), offsets(sizes)[:-1]
+    there = (Q > _ROUNDING).astype(np.int32)
+    starts = offsets(sizes)[:-1]
     cells = np.add.reduceat(np.add.reduceat(there, starts, axis=0), starts, axis=1)
     functions = cells == np.diag(cells)[:, None]
     return np.asarray(np.triu(functions, 1).any(axis=0))

@@ -90,7 +90,8 @@ def risk_measures(
 
 def _two_classes(scores: Any, y: Any) -> tuple[Floats, Floats]:
     """Return them as floats; refuse what has no cases or no controls."""
-    scores, y = np.asarray(scores, np.float64), np.asarray(y, np.float64)
+    scores = np.asarray(scores, np.float64)
+    y = np.asarray(y, np.float64)
     if scores.shape != y.shape or y.ndim != 1:
         raise ValueError(
             f"Scores and phenotype must be two vectors of one length, not of the "
@@ -127,21 +128,26 @@ def auc(
     check_share("confidence", confidence)
     scores, y = _two_classes(scores, y)
     right, wrong = _placements(scores, y, cells)
-    m, n = len(right), len(wrong)
+    m = len(right)
+    n = len(wrong)
     area = float(right.mean())
     if min(area, 1 - area) * m * n < 0.25:  # no pair, or every pair, is misranked
         least = _never_seen(min(m, n), confidence)
         return (area, least, 1.0) if area > 0.5 else (area, 0.0, 1 - least)
     parts = [v.var(ddof=1) / len(v) if len(v) > 1 else 0.25 for v in (right, wrong)]
     width = float(ndtri((1 + confidence) / 2)) * math.sqrt(sum(parts))
-    centre, half = math.log(area / (1 - area)), width / (area * (1 - area))
+    centre = math.log(area / (1 - area))
+    half = width / (area * (1 - area))
     return area, float(expit(centre - half)), float(expit(centre + half))
 
 
 def _placements(scores: Floats, y: Floats, cells: Any = None) -> tuple[Floats, Floats]:
     """Return of each case the share of controls below, of controls the cases above."""
-    case, control = scores[y == 1], scores[y == 0]
-    m, n, ranks = len(case), len(control), _midranks(np.concatenate([case, control]))
+    case = scores[y == 1]
+    control = scores[y == 0]
+    m = len(case)
+    n = len(control)
+    ranks = _midranks(np.concatenate([case, control]))
     below = (ranks[:m] - _midranks(case)) / n
     above = 1 - (ranks[m:] - _midranks(control)) / m
     if cells is None:
@@ -151,7 +157,8 @@ def _placements(scores: Floats, y: Floats, cells: Any = None) -> tuple[Floats, F
     several = np.flatnonzero(np.bincount(cells)[cells] > 1)
     order = several[np.argsort(cells[several], kind="stable")]
     for rows in np.split(order, np.flatnonzero(np.diff(cells[order])) + 1):
-        own, ours = y[rows], places[rows].astype(np.intp) - 1
+        own = y[rows]
+        ours = places[rows].astype(np.intp) - 1
         cases = int(own.sum())
         if 0 < cases < len(rows):  # what they are ranked among themselves is undone
             inner = _placements(scores[rows], own)
@@ -225,7 +232,8 @@ def compare_left_out(
     r2: list[float] = []
     part = np.zeros(len(y))
     for (p, scores), sign in ((first, 1), (second, -1)):
-        loss, none = (p - y) ** 2, (p - scores - y) ** 2
+        loss = (p - y) ** 2
+        none = (p - scores - y) ** 2
         r2.append(1 - float(loss.mean() / none.mean()))
         part -= sign * (loss - (1 - r2[-1]) * none) / none.sum()
     gain = _difference(r2, z * _spread(part, groups))
@@ -245,7 +253,8 @@ def _auc_difference(
     z: float,
     confidence: float,
 ) -> Difference:
-    areas, part = [float(ours[0].mean()), float(theirs[0].mean())], np.zeros(len(y))
+    areas = [float(ours[0].mean()), float(theirs[0].mean())]
+    part = np.zeros(len(y))
     sizes = [len(values) for values in ours]
     for k, kind in enumerate((y == 1, y == 0)):
         apart = ours[k] - theirs[k]
@@ -274,7 +283,8 @@ def _difference(
     first, second = measures
     apart = first - second
     middle = apart if centre is None else centre
-    low, high = min(middle - half, apart), max(middle + half, apart)
+    low = min(middle - half, apart)
+    high = max(middle + half, apart)
     return Difference(first, second, apart, low, high)
 
 
@@ -298,19 +308,23 @@ def log_likelihood(X: Floats, y: Floats) -> float:
     Newton's method with halved steps; a ridge far below rounding of the result keeps
     directions without variation, and perfect separation, finite.
     """
-    beta, value = np.zeros(X.shape[1]), -len(y) * math.log(2)
+    beta = np.zeros(X.shape[1])
+    value = -len(y) * math.log(2)
     ridge = 1e-10 * len(y) * np.eye(X.shape[1])
     for _ in range(_STEPS):
         p = expit(X @ beta)
         H = X.T @ ((p * (1 - p))[:, None] * X) + ridge
-        step, length = np.linalg.solve(H, X.T @ (y - p)), 1.0
+        step = np.linalg.solve(H, X.T @ (y - p))
+        length = 1.0
         while True:
             g = X @ (beta + length * step)
             after = float(y @ g - np.logaddexp(0, g).sum())
             if after >= value or length < 1e-9:
                 break
             length /= 2
-        gain, beta, value = after - value, beta + length * step, max(after, value)
+        gain = after - value
+        beta = beta + length * step
+        value = max(after, value)
         if gain <= 1e-12 * max(1.0, -value):
             break
     return value
@@ -319,7 +333,8 @@ def log_likelihood(X: Floats, y: Floats) -> float:
 def nagelkerke_r2(scores: Any, y: Any, covariates: Any = None) -> float:
     """Return Nagelkerke's R² of a score, or what it adds to that of covariates."""
     scores, y = _two_classes(scores, y)
-    n, share = len(y), y.mean()
+    n = len(y)
+    share = y.mean()
     none = n * (share * math.log(share) + (1 - share) * log1p(-share))
 
     def r2(value: float) -> float:
@@ -347,7 +362,8 @@ def liability_r2(r2: float, share: float, prevalence: float) -> float:
     """Return R² on the liability scale of one observed at a share of cases."""
     check_share("prevalence", prevalence)
     check_share("share", share)
-    K, P = prevalence, share
+    K = prevalence
+    P = share
     t = -float(ndtri(K))
     z = math.exp(-(t**2) / 2) / math.sqrt(2 * math.pi)
     C = (K / z * (1 - K)) ** 2 / (P * (1 - P))

@@ -56,7 +56,10 @@ _PATIENCE = 1.1  # of the time limit, until a step that it does not end is left
 _SILENT = 1.5  # seconds for which Clarabel may hear of nothing
 # Seconds to set a program up, as measured: for each entry, and for the square of those
 # of a long row, unless that is so long that the ordering leaves it out.
-_ENTRY, _LONG_ROW, _LONG, _DENSE = 1.15e-6, 3.2e-8, 300, 10.0
+_ENTRY = 1.15e-6
+_LONG_ROW = 3.2e-8
+_LONG = 300
+_DENSE = 10.0
 _SMALL = 20_000  # entries up to which a linear program is a matter of moments
 
 
@@ -73,7 +76,9 @@ class Program:
         upper: Floats | float = np.inf,
         integer: NDArray[np.bool_] | None = None,
     ) -> None:
-        self.cost, self.A, self.integer = cost, sparse.csc_array(A), integer
+        self.cost = cost
+        self.A = sparse.csc_array(A)
+        self.integer = integer
         rows, variables = self.A.shape
         self.low, self.high = (np.broadcast_to(each, rows) for each in (low, high))
         self.lower = np.broadcast_to(lower, variables)
@@ -153,11 +158,14 @@ def clarabel_settings(
 def model(program: Program) -> Any:
     """Return the program as HiGHS takes it."""
     highs = highspy()
-    lp, A = highs.HighsLp(), program.A
+    lp = highs.HighsLp()
+    A = program.A
     lp.num_row_, lp.num_col_ = A.shape
     lp.col_cost_ = program.cost
-    lp.col_lower_, lp.col_upper_ = program.lower, program.upper
-    lp.row_lower_, lp.row_upper_ = program.low, program.high
+    lp.col_lower_ = program.lower
+    lp.col_upper_ = program.upper
+    lp.row_lower_ = program.low
+    lp.row_upper_ = program.high
     lp.a_matrix_.format_ = highs.MatrixFormat.kColwise
     lp.a_matrix_.start_ = A.indptr.astype(np.int32)
     lp.a_matrix_.index_ = A.indices.astype(np.int32)
@@ -240,13 +248,15 @@ def solve(
         endings.kUnbounded: "unbounded",
         endings.kUnboundedOrInfeasible: "infeasible",
     }
-    info, found = highs.getInfo(), highs.getSolution()
+    info = highs.getInfo()
+    found = highs.getSolution()
     status = names.get(highs.getModelStatus(), "stopped")
     value = float(info.objective_function_value)
     bound = value if status == "optimal" else -np.inf
     if program.integer is not None:
         bound = float(info.mip_dual_bound)
-    x, duals = np.array(found.col_value), np.array(found.row_dual)
+    x = np.array(found.col_value)
+    duals = np.array(found.row_dual)
     return Solution(status, value, x, duals, bound)
 
 
@@ -259,7 +269,8 @@ def in_thread(
     the meantime. A thread that is left behind, as by Ctrl-C, is told by the event.
     """
     found: Future[Found] = Future()
-    given_up, context = threading.Event(), contextvars.copy_context()
+    given_up = threading.Event()
+    context = contextvars.copy_context()
 
     def result() -> None:
         try:
@@ -324,9 +335,11 @@ def solve_interior(
     if cones:
         settings.max_threads = 1
     same = program.low == program.high
-    top, bottom = ~same & np.isfinite(program.high), ~same & np.isfinite(program.low)
+    top = ~same & np.isfinite(program.high)
+    bottom = ~same & np.isfinite(program.low)
     eye = sparse.eye_array(len(program.cost), format="csr")
-    above, below = np.isfinite(program.upper), np.isfinite(program.lower)
+    above = np.isfinite(program.upper)
+    below = np.isfinite(program.lower)
     parts = [
         (M[same], program.low[same]),
         (M[top], program.high[top]),
@@ -349,7 +362,8 @@ def solve_interior(
     duals = np.zeros(len(program.low))
     for rows, sign, values in zip((same, top, bottom), (-1, -1, 1), z, strict=False):
         duals[rows] += sign * values
-    value, x = float(found.obj_val), np.array(found.x)
+    value = float(found.obj_val)
+    x = np.array(found.x)
     return Solution(status, value, x, duals, matrices=z[5:])
 
 

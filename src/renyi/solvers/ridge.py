@@ -174,7 +174,8 @@ class Rows:
             None if weighed is None else weighed[kept]
             for weighed in (self.weights, self.sample_weight, self.unit)
         )
-        codes, y = self.codes[:, kept], self.y[kept]
+        codes = self.codes[:, kept]
+        y = self.y[kept]
         return Rows(codes, self.sizes, y, self.n_classes, w, sample_weight, unit)
 
     def indicators(self) -> Floats:
@@ -200,7 +201,8 @@ class LeftOut(NamedTuple):
 
 def leave_out(rows: Rows, scores: Floats, leverage: Floats) -> LeftOut:
     """Return ``e − (e − s)/(1 − h)``, without rows that the fit interpolates alone."""
-    h, (weights, sample_weight) = np.broadcast_to(leverage, rows.n), rows.both_weights()
+    h = np.broadcast_to(leverage, rows.n)
+    (weights, sample_weight) = rows.both_weights()
     weights = weights * (rows.effective_n / weights.sum())
     kept = 1 - h > 1e-10
     target = rows.indicators()[kept] - 1 / rows.n_classes
@@ -226,16 +228,19 @@ class Moments(NamedTuple):
 
 def moments(Q: Table, F: Floats, priors: Floats, fit_intercept: bool) -> Moments:
     """Centre the moments, or code the classes around 1/K."""
-    mu, n_classes = Q.diagonal().copy(), F.shape[1]
+    mu = Q.diagonal().copy()
+    n_classes = F.shape[1]
     keep = slice(1, 2) if n_classes == 2 else slice(None)
     priors = priors[keep]
     if fit_intercept:
         A = Q if is_sparse(Q) else Q - np.outer(mu, mu)
-        base, centre = priors, mu
+        base = priors
+        centre = mu
         variance = float((priors * (1 - priors)).sum())
     else:
         A = Q.copy()
-        base, centre = np.full(len(priors), 1 / n_classes), np.zeros_like(mu)
+        base = np.full(len(priors), 1 / n_classes)
+        centre = np.zeros_like(mu)
         variance = float((priors * (1 - 2 / n_classes) + 1 / n_classes**2).sum())
     R = F[:, keep] - np.outer(mu, base)
     return Moments(A, R, centre, base, variance, n_classes, fit_intercept)
@@ -256,7 +261,8 @@ def fit_primal(
     `n` is the number of rows, a row of weight 2 counting twice.
     """
     check_rows(alpha, rows)
-    D, K = len(equations.A), equations.n_classes
+    D = len(equations.A)
+    K = equations.n_classes
     if rows is not None and not worthwhile(rows.effective_n, D, K, alpha):
         rows = None
     if not isinstance(alpha, str):
@@ -324,7 +330,8 @@ def _fit_gcv(equations: Moments, n: float, alphas: Floats) -> RidgeFit:
 def _fit_given(
     equations: Moments, n: float, alpha: float, rows: Rows | None
 ) -> RidgeFit:
-    A, R = equations.A, equations.R
+    A = equations.A
+    R = equations.R
     if alpha == 0:
         values, vectors = eigen(A)
         shrink = np.sqrt(pseudo_inverse(values))
@@ -336,7 +343,8 @@ def _fit_given(
     C = basis.T @ R
     Z = basis @ C
     if rows is None:
-        risk, df = fitted_risk(equations, R, A @ Z, Z), df + equations.fit_intercept
+        risk = fitted_risk(equations, R, A @ Z, Z)
+        df = df + equations.fit_intercept
         risks = np.atleast_1d(corrected(risk, df, n))
         held_out = HeldOut(risks, risks, leverage=np.array([df / n]))
     else:
@@ -442,7 +450,9 @@ def _leave_one_out(
 
     The inverse of A + alpha_a is ``basis · diag(shrink[:, a]) · basisᵀ``.
     """
-    Y, shift, total = rows.indicators(), equations.centre @ basis, rows.total
+    Y = rows.indicators()
+    shift = equations.centre @ basis
+    total = rows.total
 
     def parts() -> Iterator[tuple[slice, Floats, Floats]]:
         for block, codes, unit in rows.blocks():
@@ -462,10 +472,12 @@ def left_out(rows: Rows, parts: Iterable[tuple[slice, Floats, Floats]]) -> HeldO
     """
     (weights, sample_weight), indicators = rows.both_weights(), rows.indicators()
     weighted = risk = error = 0.0
-    sampled, kept = rows.sampled, []
+    sampled = rows.sampled
+    kept = []
     for block, residual, leverage in parts:
         kept.append(leverage[sampled[block]])
-        Y, left = indicators[block], (1 - leverage)[:, :, None]
+        Y = indicators[block]
+        left = (1 - leverage)[:, :, None]
         with np.errstate(divide="ignore", invalid="ignore"):
             residual = np.where(left > 1e-10, residual / left, np.inf)
         scores = np.where(np.isfinite(residual), Y[:, None, :] - residual, 0)

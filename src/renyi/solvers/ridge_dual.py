@@ -116,11 +116,13 @@ def fit_dual(
     scores = kernel.G @ a / kernel.root[:, None] + kernel.base - 1 / rows.n_classes
     # s(x) = intercept + Zᵀ W at every x, hence at the first row.
     starts = offsets(rows.sizes)[:-1]
-    n, d = len(beta), len(starts)
+    n = len(beta)
+    d = len(starts)
     intercept = scores[0] - Z.take(starts + rows.codes[:, 0], axis=0).sum(axis=0)
     error = float(4 * np.finfo(float).eps * (n + d) * d * np.abs(beta).sum())
     if error > ROUNDING or rows.codes.size <= _FEW_CELLS:
-        scores, error = lookup_sum(rows.codes, Z, starts) + intercept, 0.0
+        scores = lookup_sum(rows.codes, Z, starts) + intercept
+        error = 0.0
     counts: NDArray[Any]
     if rows.sample_weight is None:
         counts = class_label_counts(rows.codes, rows.sizes, rows.y, rows.n_classes)
@@ -325,7 +327,8 @@ def _without(
     order = np.argsort(groups, kind="stable")
     starts = np.flatnonzero(np.diff(groups[order])) + 1
     for rows in np.split(order, starts):
-        r, u = residual[rows], U[rows]
+        r = residual[rows]
+        u = U[rows]
         if factor is None:  # (I − UUᵀ)⁻¹ = I + U(I − UᵀU)⁻¹Uᵀ, however many rows
             values, vectors = np.linalg.eigh(np.eye(u.shape[1]) - u.T @ u)
             part = u @ vectors
@@ -432,7 +435,8 @@ def fit_products(
     solutions as they are, however far the residual.
     """
     target = np.asarray(y, np.float64)
-    n, K = len(target), int(folds.max()) + 1
+    n = len(target)
+    K = int(folds.max()) + 1
     X = unpenalised(n, covariates)
     used = np.ones((n, K + 1), bool)
     used[np.arange(n), folds] = False

@@ -84,7 +84,8 @@ def fit_sparse(
 ) -> RidgeFit:
     """Fit as `renyi.solvers.ridge.fit_primal` does, from a sparse Q."""
     check_rows(alpha, rows)
-    D, K = len(equations.R), equations.n_classes
+    D = len(equations.R)
+    K = equations.n_classes
     few = rows is not None and rows.n < D  # where leave-one-out is always due
     if rows is not None and not (few or worthwhile(rows.effective_n, D, K, alpha)):
         rows = None
@@ -117,7 +118,8 @@ def beats_dual(sizes: NDArray[Any], n: int, alpha: float | str) -> bool:
     """
     if alpha == 0 or not is_large(sizes):
         return False
-    s, D = float(sizes.sum() - sizes.max() + 1), float(sizes.sum())
+    s = float(sizes.sum() - sizes.max() + 1)
+    D = float(sizes.sum())
     n_alphas = GRID_SIZE if isinstance(alpha, str) else 1
     return n_alphas * s**2 * (n + D) <= _DECOMPOSITION * float(n) ** 3
 
@@ -176,12 +178,15 @@ class Elimination:
     """The equations, split into the largest feature and all else."""
 
     def __init__(self, equations: Moments, sizes: NDArray[Any]) -> None:
-        self.equations, self.sizes = equations, sizes
-        Q, starts = equations.A, offsets(sizes)
+        self.equations = equations
+        self.sizes = sizes
+        Q = equations.A
+        starts = offsets(sizes)
         self.feature = int(sizes.argmax())
         self.large = np.arange(*starts[self.feature :][:2])
         self.small = np.delete(np.arange(starts[-1]), self.large)
-        mu, self.border = Q.diagonal(), int(equations.fit_intercept)
+        mu = Q.diagonal()
+        self.border = int(equations.fit_intercept)
         self.mu = mu[self.large]
         self.B = np.ones((len(self.small) + self.border, len(self.large)))
         self.B[: len(self.small)] = dense(Q[np.ix_(self.small, self.large)])
@@ -233,7 +238,8 @@ class Elimination:
 
     def _whole(self, small: Floats, large: Floats) -> Floats:
         out = np.empty((len(self.large) + len(self.small), small.shape[1]))
-        out[self.large], out[self.small] = large, small[: len(self.small)]
+        out[self.large] = large
+        out[self.small] = small[: len(self.small)]
         return out
 
     # ---- the choice of alpha
@@ -254,7 +260,8 @@ class Elimination:
         return HeldOut(weighted, risk, None if rows is None else error, leverage)
 
     def _estimate(self, alpha: float, n: float, rows: Rows | None) -> HeldOut:
-        equations, system = self.equations, self.at(alpha)
+        equations = self.equations
+        system = self.at(alpha)
         Z = system.solve(equations.R)
         if rows is None:
             risk = fitted_risk(equations, equations.R, product(equations, Z), Z)
@@ -275,7 +282,8 @@ class Reduced(NamedTuple):
 
     def solve(self, R: Floats) -> Floats:
         """Return the points Z, of least norm."""
-        of, inverse = self.of, self.inverse[:, None]
+        of = self.of
+        inverse = self.inverse[:, None]
         right = np.zeros((len(of.B), R.shape[1]))
         right[: len(of.small)] = R[of.small]
         right -= of.B @ (inverse * R[of.large])
@@ -296,9 +304,12 @@ class Reduced(NamedTuple):
 
     def parts(self, rows: Rows, Z: Floats) -> Iterator[tuple[slice, Floats, Floats]]:
         """Yield residuals and leverages by blocks of rows, for leave-one-out."""
-        of, equations = self.of, self.of.equations
-        Y, starts = rows.indicators(), offsets(of.sizes)[:-1]
-        shift, others = equations.centre @ Z, np.delete(rows.codes, of.feature, axis=0)
+        of = self.of
+        equations = self.of.equations
+        Y = rows.indicators()
+        starts = offsets(of.sizes)[:-1]
+        shift = equations.centre @ Z
+        others = np.delete(rows.codes, of.feature, axis=0)
         sizes = np.delete(of.sizes, of.feature)
         for block, codes, unit in rows.blocks():
             label = codes[of.feature]

@@ -101,7 +101,8 @@ def _risks(
     Kc = K - centre - centre[:, None] + K[np.ix_(a, a)].mean()
     v = u - u[a].mean()
     values, vectors = eigen(Kc[np.ix_(a, a)])
-    own, cross = vectors.T @ v[a], Kc[np.ix_(b, a)] @ vectors
+    own = vectors.T @ v[a]
+    cross = Kc[np.ix_(b, a)] @ vectors
     found = []
     for alpha in alphas:
         weights = 1 / (values + len(a) * alpha)
@@ -141,7 +142,8 @@ def certify_summary(
     intercept.
     """
     t = 1 + math.sqrt(2 * math.log(3 / (1 - confidence)))
-    pi, (one, none) = study.share, means
+    pi = study.share
+    (one, none) = means
     estimate = float((scores**2).mean()) - (pi * one - (1 - pi) * none) + 0.25
     spread = pi / math.sqrt(study.cases) + (1 - pi) / math.sqrt(study.controls)
     return Certified(

@@ -184,7 +184,9 @@ def _first(batches: Iterator[Any]) -> tuple[pa.Schema, Iterator[Any]]:
     first = next(checked, None)
     if first is None:
         raise ValueError(NO_ROWS)
-    schema, held, rows = first.schema, [first], first.num_rows
+    schema = first.schema
+    held = [first]
+    rows = first.num_rows
     while pa.null() in schema.types and rows < _ROWS_AHEAD:
         batch = next(checked, None)
         if batch is None:
@@ -265,7 +267,8 @@ class ParquetFile:
         memory they are looked at, as dictionaries.
         """
         found = self._metadata
-        rows, numbers = found.num_rows, range(found.num_row_groups)
+        rows = found.num_rows
+        numbers = range(found.num_row_groups)
         groups = [found.row_group(k).total_byte_size for k in numbers]
         texts = self._texts(self.schema.names)
         size = rows * sum(map(_width, self.schema.types)) + sum(groups)
@@ -332,16 +335,20 @@ class IpcFile:
 
     def extent(self, most: float) -> tuple[float, float, float]:
         """Return the bytes, cells and rows there are; see `files.memory`."""
-        size, rows, names = 0, 0, self.schema.names
+        size = 0
+        rows = 0
+        names = self.schema.names
         for batch in (b for unit in self.units(0, names) for b in unit.read()):
-            size, rows = size + batch.nbytes, rows + batch.num_rows
+            size = size + batch.nbytes
+            rows = rows + batch.num_rows
             if size > most:
                 break
         return size, rows * len(names), rows
 
     def units(self, file: int, columns: Sequence[str]) -> Iterator[Unit]:
         """Yield the record batches, small ones several at a time."""
-        columns, count = list(columns), self._count
+        columns = list(columns)
+        count = self._count
         where = {name: j for j, name in enumerate(self._names)}
         places = [where[name] for name in columns]
         size = max(self.path.stat().st_size, 1)
@@ -350,8 +357,10 @@ class IpcFile:
             with _naming_errors(self.path, "Arrow"):
                 reader, stream = _opened_ipc(self.path, places)
                 for number, batch in enumerate(reader):
-                    checked, place = _checked(batch, columns), stream.tell()
-                    share, before = (place - before) / size, place
+                    checked = _checked(batch, columns)
+                    place = stream.tell()
+                    share = (place - before) / size
+                    before = place
                     yield Unit(file, number, share, partial(iter, [checked]), start)
                     start += checked.num_rows
             return

@@ -160,7 +160,8 @@ def pieces(path: Path, header: Header, size: int = 0) -> Iterator[Piece]:
     """Cut a file into pieces of about `size` bytes, at the ends of records."""
     size = size or PIECE
     total = max(path.stat().st_size, 1)
-    delimiter, rest = header.delimiter.encode(), b""
+    delimiter = header.delimiter.encode()
+    rest = b""
     try:
         with _opened(path) as stream:
             stream.seek(header.start)
@@ -186,7 +187,8 @@ def pieces(path: Path, header: Header, size: int = 0) -> Iterator[Piece]:
 
 def _filled(stream: Any, rest: bytes, size: int) -> tuple[bytearray, bool]:
     """Return what was left over and the bytes that follow; and whether any did."""
-    data, filled = bytearray(len(rest) + size), len(rest)
+    data = bytearray(len(rest) + size)
+    filled = len(rest)
     data[:filled] = rest
     with memoryview(data) as view:
         while filled < len(data) and (count := stream.readinto(view[filled:])):
@@ -223,7 +225,8 @@ def _quoted(data: Bytes, delimiter: bytes) -> tuple[NDArray[Any], NDArray[Any]]:
     plain[1:] |= quotes[2::2] - 1 == quotes[1 : len(quotes) - 1 : 2]
     plain[0] |= quotes[0] == 0
     if plain.all():
-        opens, closes = quotes[0::2], quotes[1::2]
+        opens = quotes[0::2]
+        closes = quotes[1::2]
         if len(closes) < len(opens):
             closes = np.append(closes, len(data))
         return opens, closes
@@ -307,7 +310,8 @@ class CsvFile:
     ENDINGS = endings.CSV
 
     def __init__(self, path: Path) -> None:
-        self.path, self.header = path, read_header(path)
+        self.path = path
+        self.header = read_header(path)
         self.schema = pa.schema([(name, TEXT) for name in self.header.names])
 
     def parse(
@@ -343,7 +347,8 @@ class CsvFile:
         self, file: int, columns: Sequence[str], verbatim: Collection[str] = ()
     ) -> Iterator[Unit]:
         """Yield the pieces of the file; it is number `file` of several."""
-        before, plain = 0.0, frozenset[str]()
+        before = 0.0
+        plain = frozenset[str]()
 
         def read(data: bytearray) -> Iterator[pa.RecordBatch]:
             batch = self.parse(data, list(columns), verbatim, plain)
@@ -406,7 +411,8 @@ class CsvFile:
 
     def _trouble(self, error: Exception) -> str:
         """Say where the file is wrong, by reading it once more, line by line."""
-        delimiter, width = self.header.delimiter, len(self.header.names)
+        delimiter = self.header.delimiter
+        width = len(self.header.names)
         try:
             with _decoded(self.path) as stream:
                 lines = _lines(stream, _LONGEST, ever=True)

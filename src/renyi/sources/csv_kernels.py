@@ -28,12 +28,15 @@ MOST = 2**11
 FEW = 2**5
 """Labels of each of many columns, for whose tables a cache has room."""
 
-RAGGED, CROWDED = -1, -2
+RAGGED = -1
+CROWDED = -2
 """In place of a number of rows: a row that is odd, or too many labels."""
 
-_ONES, _HIGHS = np.uint64(0x0101010101010101), np.uint64(0x8080808080808080)
+_ONES = np.uint64(0x0101010101010101)
+_HIGHS = np.uint64(0x8080808080808080)
 _FACTOR = np.uint64(0x9E3779B97F4A7C15)
-_ZERO, _ONE = np.uint64(0), np.uint64(1)
+_ZERO = np.uint64(0)
+_ONE = np.uint64(1)
 # Ends a cell, quoted or not; and the loop reads eight bytes at a time.
 _MARGIN = b'\n"\n' + bytes(8)
 
@@ -55,7 +58,8 @@ def read_cells(
     try:
         for most in _tried(len(columns)):
             starts = np.empty((len(columns), most), np.intp)
-            lengths, sizes = np.empty_like(starts), np.zeros(len(columns), np.intp)
+            lengths = np.empty_like(starts)
+            sizes = np.zeros(len(columns), np.intp)
             bits = (2 * most - 1).bit_length()  # a table more than half full is slow
             found = (wanted, codes, starts, lengths, sizes, bits)
             rows = encode_cells(view, size, np.uint8(ord(delimiter)), *found)
@@ -73,9 +77,11 @@ def read_cells(
         labels = texts.cast(pa.string())
     except pa.ArrowInvalid:  # not UTF-8
         return None
-    made, first = [], 0
+    made = []
+    first = 0
     for own, count in zip(codes, sizes.tolist(), strict=True):
-        cells, texts = pa.array(own[:rows]), labels.slice(first, count)
+        cells = pa.array(own[:rows])
+        texts = labels.slice(first, count)
         made.append(pa.DictionaryArray.from_arrays(cells, texts, safe=False))
         first += count
     return made
@@ -133,29 +139,39 @@ def encode_cells(  # type: ignore[no-untyped-def]
     labels, at most those of a row of `starts`, which are looked up in ``2**bits``
     slots. One function: a call for each cell would make it five times slower.
     """
-    count, most = wanted.size, starts.shape[1]
-    slots, shift = 1 << bits, np.uint64(64 - bits)
-    shape, mask = (codes.shape[0], slots), slots - 1
+    count = wanted.size
+    most = starts.shape[1]
+    slots = 1 << bits
+    shift = np.uint64(64 - bits)
+    shape = (codes.shape[0], slots)
+    mask = slots - 1
     used = np.zeros(shape, np.int32)  # code + 1 of the label in each slot
-    lows, highs = np.empty(shape, np.uint64), np.empty(shape, np.uint64)
-    breaks, parts = np.uint64(10) * _ONES, np.uint64(delimiter) * _ONES
+    lows = np.empty(shape, np.uint64)
+    highs = np.empty(shape, np.uint64)
+    breaks = np.uint64(10) * _ONES
+    parts = np.uint64(delimiter) * _ONES
     quotes = np.uint64(34) * _ONES
-    place, row = np.intp(0), 0
+    place = np.intp(0)
+    row = 0
     while place < end:
         if data[place] == 10:  # a blank line is no row
             place += 1
             continue
         for column in range(count):
-            first, second = breaks, parts
+            first = breaks
+            second = parts
             quoted = data[place] == 34
             if quoted:
-                first, second = quotes, quotes
+                first = quotes
+                second = quotes
                 place += 1
-            begin, found = place, _ZERO
+            begin = place
+            found = _ZERO
             low = high = mixed = _ZERO
             while not found:
                 word = _word(data, place)
-                x, y = word ^ first, word ^ second
+                x = word ^ first
+                y = word ^ second
                 found = (((x - _ONES) & ~x) | ((y - _ONES) & ~y)) & _HIGHS
                 step = np.intp(8)
                 if found:
@@ -191,8 +207,10 @@ def encode_cells(  # type: ignore[no-untyped-def]
                 if not used[k, slot]:
                     if sizes[k] == most:
                         return CROWDED
-                    starts[k, sizes[k]], lengths[k, sizes[k]] = begin, length
-                    lows[k, slot], highs[k, slot] = low, high
+                    starts[k, sizes[k]] = begin
+                    lengths[k, sizes[k]] = length
+                    lows[k, slot] = low
+                    highs[k, slot] = high
                     sizes[k] += 1
                     used[k, slot] = sizes[k]
                 codes[k, row] = used[k, slot] - 1

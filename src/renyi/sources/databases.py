@@ -101,7 +101,8 @@ class Database:
         # Its drivers fetch a whole answer at once, unless a cursor of the server holds
         # it: WITH HOLD, for a connection that is in no transaction.
         self.fetch(f"DECLARE {_CURSOR} NO SCROLL CURSOR WITH HOLD FOR\n{sql}", what)
-        fetch, close = f"FETCH {_ROWS_AT_ONCE} FROM {_CURSOR}", f"CLOSE {_CURSOR}"
+        fetch = f"FETCH {_ROWS_AT_ONCE} FROM {_CURSOR}"
+        close = f"CLOSE {_CURSOR}"
         self.sent += [fetch, close]  # as often as there are rows, and once
         own = self._own
         try:
@@ -159,7 +160,8 @@ class Database:
 
     def expression(self, name: str) -> str:
         """Return a column in a form that neither drivers nor Arrow would change."""
-        dialect, kind = self.dialect, self.kinds.get(name)
+        dialect = self.dialect
+        kind = self.kinds.get(name)
         column = dialect.identifier(name)
         if dialect.name == "postgres":
             forms = {
@@ -242,7 +244,9 @@ class Database:
     # ---- transactions
 
     def _begin(self) -> None:
-        name, connection, begin = self.dialect.name, self.connection, ""
+        name = self.dialect.name
+        connection = self.connection
+        begin = ""
         if name == "duckdb":
             number = "SELECT txid_current()"  # which does not change in a transaction
             first, second = (self.fetch(number, "a snapshot") for _ in range(2))
@@ -263,7 +267,8 @@ class Database:
                 self.fetch(_MORE_MEMORY, "a snapshot")
 
     def _end(self) -> None:
-        own, self._own = self._own, False
+        own = self._own
+        self._own = False
         if not own:
             return
         with suppress(Exception):  # a connection that is gone has nothing left to end

@@ -134,7 +134,8 @@ class Dialect:
 
     def moment_text(self, moment: str) -> str:
         """Return the label of a moment in DuckDB, which counts years BC backwards."""
-        text, year = f"CAST({moment} AS {self.text})", f"year({moment})"
+        text = f"CAST({moment} AS {self.text})"
+        year = f"year({moment})"
         sign = f"CASE WHEN {year} < 0 THEN '-' ELSE '' END"
         bare = f"replace({text}, ' (BC)', '')"
         rest = f"substr({bare}, strpos({bare}, '-'))"
@@ -294,9 +295,11 @@ def _fraction(value: float) -> str:
     if power == 1 and abs(whole) < 2**53:
         return f"{whole}.0"
     mantissa, exponent = math.frexp(value)
-    whole, exponent = int(mantissa * 2**53), exponent - 53
+    whole = int(mantissa * 2**53)
+    exponent = exponent - 53
     while whole % 2 == 0:
-        whole, exponent = whole // 2, exponent + 1
+        whole = whole // 2
+        exponent = exponent + 1
     step = "*" if exponent > 0 else "/"
     factors, rest = divmod(abs(exponent), 62)  # 2**62 is the largest in 64 bits
     steps = [2**62] * factors + [2**rest] * (rest > 0)

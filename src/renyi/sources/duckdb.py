@@ -25,7 +25,8 @@ _ROWS = 2**17  # of a batch of answers
 _NAMELESS = ("STAR", "POSITIONAL_REFERENCE")  # parts of SQL that mean any column
 VIEW = "data"  # what a query calls the files that were given with it
 
-_quoted, _literal = DIALECTS["duckdb"].identifier, DIALECTS["duckdb"].string
+_quoted = DIALECTS["duckdb"].identifier
+_literal = DIALECTS["duckdb"].string
 
 
 def duckdb_module() -> Any:
@@ -67,10 +68,8 @@ class Condition:
         self._rows = "rows"
         while any(self._rows in text.lower() for text in (where, *self.columns)):
             self._rows += "_"
-        rows, cells = (
-            _quoted(self._rows),
-            {name: _quoted(name) for name in self.columns},
-        )
+        rows = _quoted(self._rows)
+        cells = {name: _quoted(name) for name in self.columns}
         for name, kind in (types or {}).items():
             cells[name] = f"TRY_CAST({cells[name]} AS {kind}) AS {cells[name]}"
         inner = f"SELECT {', '.join([*cells.values(), rows])} FROM {rows}"
@@ -154,7 +153,8 @@ class Stream:
     def __init__(
         self, schema: pa.Schema, batches: Callable[[], Iterator[pa.RecordBatch]]
     ) -> None:
-        self._schema, self._batches = schema, batches
+        self._schema = schema
+        self._batches = batches
         self.error: ValueError | None = None  # DuckDB would show it as a traceback
 
     def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
@@ -174,7 +174,8 @@ class Query:
     """A SELECT statement, and the table function, `Stream` or data set it may name."""
 
     def __init__(self, sql: str, data: Any = None) -> None:
-        self._sql, self._data = sql, data
+        self._sql = sql
+        self._data = data
         with self._answer() as answer:
             self.schema = arrow_schema(answer)
 

@@ -141,7 +141,8 @@ def _matching(path: AnyPath) -> list[Path]:
         return [path.path]
     if not is_searched(path):
         return [existing(path)]
-    place, text = Path(path), os.fspath(path)
+    place = Path(path)
+    text = os.fspath(path)
     if place.is_dir():
         named = [  # engines leave other files beside the parts of a table
             each
@@ -260,7 +261,9 @@ def batches(
     A column of a CSV file that is not among `kinds` may be of numbers in one batch and
     of text in another, as its cells are.
     """
-    kinds, texts, tables = kinds or {}, missing_texts(missing), open_tables(paths)
+    kinds = kinds or {}
+    texts = missing_texts(missing)
+    tables = open_tables(paths)
     verbatim = [name for name, kind in kinds.items() if kind == "verbatim"]
     source = _rows(tables, columns, _condition(tables, where, texts), verbatim)
     for unit in source.units(list(source.schema.names if columns is None else columns)):
@@ -277,14 +280,18 @@ def first_rows(
 ) -> tuple[pa.Table, bool]:
     """Return some columns of the first rows of a file, and whether they are all."""
     if isinstance(table, CsvFile):
-        batch, whole = table.sample(columns), table.sampled_whole
+        batch = table.sample(columns)
+        whole = table.sampled_whole
         found = None if batch is None else pa.Table.from_batches([batch])
     else:
-        held, rows, left = [], 0, batches(table, columns)
+        held = []
+        rows = 0
+        left = batches(table, columns)
         while rows <= _FIRST and (batch := next(left, None)) is not None:
             held.append(batch)
             rows += batch.num_rows
-        found, whole = pa.concat_tables(held) if held else None, rows <= _FIRST
+        found = pa.concat_tables(held) if held else None
+        whole = rows <= _FIRST
     if found is None:
         return pa.table({name: [] for name in columns}), whole
     return _typed(table, found, missing_texts(missing), kinds)[:_FIRST], whole
@@ -318,7 +325,8 @@ def marginals(
     `accepted` refuses needs no checkpoint any more; else it is deleted at the end of
     `until`, by default at once. The `rows` that count are kept, if wanted.
     """
-    encoder, kinds = encoder or Encoder(), kinds or {}
+    encoder = encoder or Encoder()
+    kinds = kinds or {}
     missing = missing_texts(encoder.missing)
     needed = [target] if weight is None else [target, weight]
     wanted = encoder.feature_names if encoder.columns else columns
@@ -408,7 +416,8 @@ def column_kinds(encoder: Encoder) -> dict[str, str]:
 
 def _with_floats(source: Source, kinds: Mapping[str, str]) -> Source:
     """Return a source whose columns said to be numbers are floats, but for text."""
-    fields, changed = [], set[str]()
+    fields = []
+    changed = set[str]()
     for field in source.schema:
         if kinds.get(field.name) == "number" and field.type != csv.TEXT:
             field = field.with_type(pa.float64())
@@ -439,8 +448,10 @@ def _rows(
     `columns` are those that are needed, in this order, all by default; the cells of
     `verbatim` columns of CSV files keep the spaces around them.
     """
-    first, names = tables[0].path, tables[0].schema.names
-    wanted, more = names, [] if condition is None else condition.columns
+    first = tables[0].path
+    names = tables[0].schema.names
+    wanted = names
+    more = [] if condition is None else condition.columns
     if columns is not None:
         wanted = list(dict.fromkeys([*columns, *more]))
     for table in tables:

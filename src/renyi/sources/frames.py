@@ -60,7 +60,8 @@ def marginals(
     answer, classes, kept = counted_target(y, target, encoder, weights)
     if not kept.all():
         rows = np.flatnonzero(kept)
-        X, weights = take_rows(X, rows), None if weights is None else weights[rows]
+        X = take_rows(X, rows)
+        weights = None if weights is None else weights[rows]
     features, codes = encoder.fit_transform(
         X, weights, refuse_identifiers=refuse_identifiers
     )
@@ -92,7 +93,8 @@ def encoded_target(
     fitted, (codes,) = target_encoder(encoder).fit_transform(
         _as_column(y, name), refuse_identifiers=False
     )
-    labels, codes = fitted.columns[0].categories, codes.astype(np.intp)
+    labels = fitted.columns[0].categories
+    codes = codes.astype(np.intp)
     if None in labels:
         labels = labels[:-1]
         codes[codes == len(labels)] = -1
@@ -284,7 +286,8 @@ class RowSample(NamedTuple):
     def joined(self, block: TrainingRows) -> RowSample:
         """Sample these rows and the next ones."""
         n = self.n + len(block.y)
-        kept, new = in_sample(self.places, n), RowSample.of(block, self.n, n)
+        kept = in_sample(self.places, n)
+        new = RowSample.of(block, self.n, n)
         places = np.concatenate([self.places[kept], new.places])
         return RowSample(self.rows.part(kept).joined(new.rows), places, n)
 
@@ -323,7 +326,8 @@ def from_codes(
     columns = Columns.of([*encoder.columns, target])
     dtype = np.min_scalar_type(int(columns.sizes.max()))
     everything = np.concatenate([codes, y[None, :]], dtype=dtype, casting="unsafe")
-    counts, inner = pair_counts(everything, columns.sizes, weights), None
+    counts = pair_counts(everything, columns.sizes, weights)
+    inner = None
     if class_conditional:
         inner = class_pair_counts(everything, columns.sizes, weights)
     n = codes.shape[1] if weights is None else float(weights.sum())

@@ -47,7 +47,8 @@ _CHROMOSOMES |= {name: name for name in ("X", "Y", "XY", "MT")}
 _MEMORY_PER_BYTE = 6  # of text, while it is read
 _RATIO = 0x9E3779B97F4A7C15  # odd, so that it has an inverse modulo 2**64
 _LONGEST = 2**24  # bytes of a line
-_GROUPS, _GENOTYPES = ("CONTROL", "CASE"), ("A1A1", "A1A2", "A2A2")
+_GROUPS = ("CONTROL", "CASE")
+_GENOTYPES = ("A1A1", "A1A2", "A2A2")
 _COUNTS = [f"{group}_{genotype}" for group in _GROUPS for genotype in _GENOTYPES]
 _COUNTED = {"ID": "id", "A1": "a1", "A2": "a2"}
 _MOST = 10**12  # people
@@ -100,7 +101,8 @@ def _variants(path: Path, table: pa.Table, skip: int) -> pd.DataFrame:
         pc.if_else(pc.equal(table[name], "."), NO_ALLELE, table[name])
         for name in ("a1", "a2")
     )
-    chromosomes, positions = _chromosomes(table["chromosome"]), texts.cast(pa.int64())
+    chromosomes = _chromosomes(table["chromosome"])
+    positions = texts.cast(pa.int64())
     _check_different(path, table["id"], skip)
     columns = [chromosomes, table["id"], positions, a1, a2]
     frame: pd.DataFrame = pa.table(columns, list(VARIANTS)).to_pandas()
@@ -135,7 +137,8 @@ def _check_different(path: Path, texts: pa.ChunkedArray, skip: int) -> None:
         return
     second = int(twice.argmax())
     first = int((ids == ids.iloc[second]).to_numpy(bool).argmax())
-    kind, stem = ("pfile" if skip else "bfile"), path.with_suffix("")
+    kind = "pfile" if skip else "bfile"
+    stem = path.with_suffix("")
     raise ValueError(
         f"{_place(path, second, skip)}: the variant id {ids.iloc[second]!r:.60} is "
         f"also in line {_line(path, first, skip)}: rename or drop such variants with "
@@ -320,7 +323,8 @@ def _fields(
     if not path.stat().st_size:
         raise ValueError(f"{path} is empty.")
     check_memory(_MEMORY_PER_BYTE * path.stat().st_size, f"Reading {path}")
-    found, between = None, "\t" if path.suffix == ".pvar" and skip else _between(path)
+    found = None
+    between = "\t" if path.suffix == ".pvar" and skip else _between(path)
     if between is not None:
         found = _parsed(str(path), between, names, wanted, skip)
     if found is None:
@@ -377,7 +381,8 @@ def _tidied(text: NDArray[np.uint8]) -> bytes:
     blank = (text == ord(" ")) | (text == ord("\t"))
     kept = np.ones(len(text), bool)
     kept[1:] = ~(blank[1:] & blank[:-1])
-    text, blank = text[kept], blank[kept]
+    text = text[kept]
+    blank = blank[kept]
     text[blank] = ord("\t")
     end = (text == ord("\n")) | (text == ord("\r"))
     at_end = np.zeros(len(text), bool)

@@ -58,7 +58,8 @@ from renyi.validation import import_extra
 from renyi.warnings import warn
 
 _MAGIC = b"\x6c\x1b"
-_BED_HEAD, _PGEN_HEAD = 3, 12  # bytes before the genotypes, or before the index
+_BED_HEAD = 3  # bytes before the genotypes, or before the index
+_PGEN_HEAD = 12
 _BLOCK = 2**25  # bytes of calls that are unpacked at a time
 # Codes by copies of ALT: none, one, two; -9 (missing) is 3 in its last bits.
 _CODES = np.array([*OBSERVED[::-1], MISSING], np.uint8)
@@ -220,7 +221,8 @@ def read_genotypes(
     is_bed = place.suffix == ".bed"
     samples = (read_fam if is_bed else read_psam)(about[0])
     variants = (read_bim if is_bed else read_pvar)(about[1])
-    n, d = len(samples), len(variants)
+    n = len(samples)
+    d = len(variants)
     if head[2] == 1:  # a .pgen file may be a .bed file by its contents
         data = _mapped(place, n, d, about)
     else:
@@ -290,7 +292,8 @@ def _head(place: Path) -> bytes:
 def _mapped(place: Path, n: int, d: int, about: list[Path]) -> NDArray[np.uint8]:
     """Map the genotypes of a .bed file into memory, if its size is right."""
     width = variant_bytes(n)
-    size, needed = place.stat().st_size - _BED_HEAD, width * d
+    size = place.stat().st_size - _BED_HEAD
+    needed = width * d
     if size != needed:
         state = "truncated" if size < needed else "longer than it should be"
         hint = ""
@@ -335,7 +338,8 @@ def _unpacked(
     reader = import_extra("pgenlib", "genetics", need, otherwise).PgenReader
     width = variant_bytes(n)
     check_memory(width * d + 3 * _BLOCK, f"Reading {place}")
-    begun, step = time.monotonic(), max(1, _BLOCK // (4 * width))
+    begun = time.monotonic()
+    step = max(1, _BLOCK // (4 * width))
     try:
         with reader(os.fsencode(place), n, d) as calls:
             data = np.empty((d, width), np.uint8)
@@ -363,10 +367,15 @@ def _check_length(place: Path, head: bytes, n: int, d: int) -> None:
     Of the modes that plink2 writes: records of one width (2), and records of any width
     (16), whose widths are in a header, 65,536 variants at a time.
     """
-    size, end = place.stat().st_size, _PGEN_HEAD + variant_bytes(n) * d
-    kind, alleles, flags = head[11] & 15, head[11] >> 4 & 3, head[11] >> 6
+    size = place.stat().st_size
+    end = _PGEN_HEAD + variant_bytes(n) * d
+    kind = head[11] & 15
+    alleles = head[11] >> 4 & 3
+    flags = head[11] >> 6
     if head[2] == 0x10 and kind < 8:
-        blocks, last, width = -(-d // 2**16), (d - 1) % 2**16 + 1, kind % 4 + 1
+        blocks = -(-d // 2**16)
+        last = (d - 1) % 2**16 + 1
+        width = kind % 4 + 1
 
         def types(k: int) -> int:
             return -(-k // 2) if kind < 4 else k
@@ -426,7 +435,8 @@ class Filters:
         if self.geno is not None:
             counts = code_counts(found.packed)
             kept = counts[:, MISSING] <= self.geno * found.packed.n * _UP
-            found, counts = _narrowed(found, "geno", say, variants=kept), counts[kept]
+            found = _narrowed(found, "geno", say, variants=kept)
+            counts = counts[kept]
         if self.maf is not None:
             kept = minor_allele_frequencies(found, counts) >= self.maf / _UP
             found = _narrowed(found, "maf", say, variants=kept)
@@ -525,7 +535,8 @@ def _without_male_heterozygotes(genotypes: Genotypes) -> Genotypes:
     wrong[on_x] = code_counts(genotypes.packed.take(males, on_x))[:, ONE]
     if not wrong.any():
         return genotypes
-    many, worst = number_of(int((wrong > 0).sum()), "variant"), int(wrong.argmax())
+    many = number_of(int((wrong > 0).sum()), "variant")
+    worst = int(wrong.argmax())
     warn(
         f"Left out {many} of X at which males are heterozygous, most often "
         f"{genotypes.variants['id'].iloc[worst]!r} ({wrong[worst]:,} of "
@@ -552,7 +563,8 @@ def minor_allele_frequencies(
     `counts` are those of the codes of all samples, where they are known.
     """
     first = founders(genotypes.samples)
-    (on_x, males), packed = _sex_linked(genotypes), genotypes.packed
+    packed = genotypes.packed
+    (on_x, males) = _sex_linked(genotypes)
     if counts is None or not first.all():
         counts = code_counts(packed.take(samples=first))
     copies, total = _allele_counts(counts)

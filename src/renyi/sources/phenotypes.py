@@ -76,7 +76,8 @@ def read_sample_columns(
     line, first = rows[0]
     has_header, ids = _ids_of(place, rows, samples, 1)
     if has_header:
-        names, rows = [first[0].removeprefix("#"), *first[1:]], rows[1:]
+        names = [first[0].removeprefix("#"), *first[1:]]
+        rows = rows[1:]
         if not rows:
             raise ValueError(f"{place} has a header only.")
         if len({*names}) < len(names):

@@ -137,7 +137,8 @@ def merged(
 ) -> pa.RecordBatch:
     """Merge what the partitions of one group sent; the first error wins."""
     table = table.sort_by("part")  # weights add up in one order, whatever comes first
-    part, which = table["part"][0].as_py() // fan_in, table["which"][0].as_py()
+    part = table["part"][0].as_py() // fan_in
+    which = table["which"][0].as_py()
     for error in table["error"].drop_null():
         return _message(part, which, None, error.as_py())
     if len(table) == 1:

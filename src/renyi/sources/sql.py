@@ -67,7 +67,8 @@ _TYPES = {
     frozenset({"text"}): pa.string(),
     frozenset({"blob"}): pa.binary(),
 }
-_NUMBERS, _WORDS = frozenset({"integer", "real"}), frozenset({"text", "blob"})
+_NUMBERS = frozenset({"integer", "real"})
+_WORDS = frozenset({"text", "blob"})
 # Types of cells in a column without a type: of two labels with the same text, the
 # number gives its name.
 _ORDER = (int, float, str, bytes, type(None))
@@ -225,7 +226,8 @@ class _Column(NamedTuple):
 class TableRows:
     """The rows of a table, `total` in number; each pass may read some columns."""
 
-    run_now, run_later = "types", "reading the rows"
+    run_now = "types"
+    run_later = "reading the rows"
 
     def __init__(
         self,
@@ -234,7 +236,9 @@ class TableRows:
         table: FilteredTable,
         total: int,
     ) -> None:
-        self._database, self._request, self._table = database, request, table
+        self._database = database
+        self._request = request
+        self._table = table
         self._total = total
         self._under_way = ExitStack()  # the statement whose rows are read
         self._columns: dict[str, _Column] = {}
@@ -270,14 +274,16 @@ class TableRows:
 
     def _units(self, names: list[str]) -> Iterator[Unit]:
         """Yield the rows of one pass, many at a time."""
-        batches, count = self._batches(names), math.ceil(self._total / _UNIT_ROWS)
+        batches = self._batches(names)
+        count = math.ceil(self._total / _UNIT_ROWS)
         for number in range(count):
             most = _UNIT_ROWS if number < count - 1 else math.inf
             yield Unit(0, number, 1 / count, partial(_first_rows, batches, most))
 
     def _batches(self, names: list[str]) -> Iterator[pa.RecordBatch]:
         self._under_way.close()
-        sql, columns = self._statement(names), [self._columns[name] for name in names]
+        sql = self._statement(names)
+        columns = [self._columns[name] for name in names]
         if self._database.dialect.name == "duckdb":
             found = closing(self._database.fetch_arrow(sql, "the rows"))
             for batch in self._under_way.enter_context(found):
@@ -307,7 +313,8 @@ class TableRows:
         dialect = self._database.dialect
         column = dialect.identifier(name)
         # A plus sign changes nothing, but keeps converters of the driver away.
-        bare, real = f"+{column}", dialect.as_double(column)
+        bare = f"+{column}"
+        real = dialect.as_double(column)
         if kinds <= _NUMBERS or len(kinds) == 1:
             return _Column(name, real if len(kinds) == 2 else bare, _TYPES[kinds])
         if kinds <= _WORDS:

@@ -173,7 +173,9 @@ class ColumnReader:
     def __init__(
         self, database: Database, table: FilteredTable, encoder: Encoder
     ) -> None:
-        self._database, self._table, self._encoder = database, table, encoder
+        self._database = database
+        self._table = table
+        self._encoder = encoder
         self._missing = missing_texts(encoder.missing)
         self._known = {column.name: column.levels for column in encoder.columns}
 
@@ -249,7 +251,11 @@ class ColumnReader:
         self, name: str, settings: Encoder, answer: Iterable[list[Row]]
     ) -> SqlColumn:
         """Return a number whose bins are those of all its values."""
-        sketch, whole, texts, n, gaps = Sketch(), True, False, 0, 0.0
+        sketch = Sketch()
+        whole = True
+        texts = False
+        n = 0
+        gaps = 0.0
         for block in answer:
             cells, rows, weights = _split(block, name)
             weights = weights.astype(np.float64)
@@ -285,7 +291,8 @@ class ColumnReader:
         return SqlColumn.of(name, made, levels, codes.tolist(), codes, weights)
 
     def _bin_expression(self, name: str, edges: Sequence[float], texts: bool) -> str:
-        dialect, answers = self._table.dialect, map(str, range(len(edges) + 2))
+        dialect = self._table.dialect
+        answers = map(str, range(len(edges) + 2))
         column = self._database.number(name)
         return binned(dialect, column, edges, self._missing, [*answers], texts=texts)
 
@@ -320,7 +327,8 @@ def _with_target(
     database: Database, rows: FilteredTable, target: SqlColumn
 ) -> FilteredTable:
     """Return the rows whose target is known; warn of those left out."""
-    dialect, column = rows.dialect, target.expression
+    dialect = rows.dialect
+    column = target.expression
     missing = len(target.levels.categories) - 1
     if not missing:
         raise no_target(target.name)
@@ -362,7 +370,8 @@ def batches(dialect: Dialect, width: int, class_conditional: bool) -> list[list[
     tiles: dict[tuple[int, int], list[Group]] = {}
     for group in wanted:
         inside = [i // size for i in group[:2] if i < features]
-        first, second = inside[0], inside[-1]
+        first = inside[0]
+        second = inside[-1]
         if first == second:  # those within one part go with its neighbour
             first = min(first, last - 1)
             second = first + 1
@@ -373,7 +382,8 @@ def batches(dialect: Dialect, width: int, class_conditional: bool) -> list[list[
 class TableCounts:
     """A table on a server: its columns, which are read first, and their pairs."""
 
-    run_now, run_later = "values and counts", "counting the pairs"
+    run_now = "values and counts"
+    run_later = "counting the pairs"
 
     def __init__(
         self,
@@ -381,7 +391,8 @@ class TableCounts:
         request: Request,
         rows: FilteredTable,
     ) -> None:
-        self._database, self._request = database, request
+        self._database = database
+        self._request = request
         if request.weight is not None:
             rows = _weighted(database, rows, request.weight)
         reader = ColumnReader(database, rows, request.encoder)
@@ -396,7 +407,8 @@ class TableCounts:
                     "cannot leave out: leave these rows out by a condition (in Python, "
                     "where=; on the command line, --where)."
                 )
-        found, errors = [], []
+        found = []
+        errors = []
         for name in self._watched("reading columns", request.columns):
             try:
                 found.append(reader.column(name))
@@ -406,7 +418,8 @@ class TableCounts:
                 errors.append(str(error))
         if errors:
             raise ValueError(" ".join(errors))
-        self._rows, self._columns = rows, [*found, target]
+        self._rows = rows
+        self._columns = [*found, target]
         for column in self._columns:
             self._check_unchanged(column.counts.sum(), target.counts.sum())
         most = np.inf if request.weight else float(target.counts.sum())
@@ -424,13 +437,15 @@ class TableCounts:
 
     def count(self) -> Marginals:
         """Count the pairs, and put their tables into one."""
-        request, found = self._request, self._columns
+        request = self._request
+        found = self._columns
         columns = Columns.of(Column(column.name, column.levels) for column in found)
         starts = offsets(columns.sizes)
         spans = [slice(*ends) for ends in zip(starts, starts[1:], strict=False)]
         target = found[-1].counts
         counts = Blocks(columns.sizes, target.dtype)
-        D, inner = starts[-2], None
+        D = starts[-2]
+        inner = None
         if request.class_conditional:
             inner = np.zeros((len(target), D, D), target.dtype)
         for i, column in enumerate(found):
@@ -448,7 +463,8 @@ class TableCounts:
                 elif inner is not None:
                     places = np.arange(starts[i], starts[i + 1])
                     inner[:, places, places] = block.T
-        n, settings = target.sum().item(), request.encoder.settings()
+        n = target.sum().item()
+        settings = request.encoder.settings()
         return Marginals(counts.table(), n, columns, request.target, settings, inner)
 
     def _watched(self, step: str, items: Sequence[_T]) -> Iterator[_T]:
@@ -456,7 +472,8 @@ class TableCounts:
         begun = time.monotonic()
         for done, item in enumerate(items):
             if self._request.progress is not None:
-                seconds, share = time.monotonic() - begun, done / len(items)
+                seconds = time.monotonic() - begun
+                share = done / len(items)
                 facts = f"statement {done + 1} of {len(items)}"
                 self._request.progress(Progress(step, seconds, share, facts))
             yield item
@@ -482,7 +499,8 @@ class TableCounts:
         number = int if dtype.kind == "i" else float
         for group in batch:
             absent = int("".join("0" if i in group else "1" for i in members), 2)
-            rows, codes = found.get(absent, []), []
+            rows = found.get(absent, [])
+            codes = []
             columns = [self._columns[i] for i in group]
             for column, place in zip(columns, map(members.index, group), strict=True):
                 cells = (cell_of(row[place], column.name) for row in rows)

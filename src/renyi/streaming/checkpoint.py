@@ -37,7 +37,8 @@ from renyi.writing import hold, replacing, same_file, sweep, target
 _KIND = "checkpoint"
 _SHARE = 20  # of the time between two writings to that of one, at least
 _BYTE_SECONDS = 4e-9  # of a table, to count what waits and to write it
-_MOST_BYTES, _MOST_UNITS = 2**34, 2**24
+_MOST_BYTES = 2**34
+_MOST_UNITS = 2**24
 _FIELDS: dict[str, tuple[type, ...]] = {
     **dict.fromkeys(("request", "spec"), (dict,)),
     **dict.fromkeys(("files", "notes", "done", "rows", "failed"), (list,)),
@@ -70,7 +71,8 @@ class Checkpoint:
         paths: Iterable[Path],
         interval: float = 3.0,
     ) -> None:
-        self.path, self._interval = Path(path), interval
+        self.path = Path(path)
+        self._interval = interval
         if any(same_file(path, each) for each in paths):
             raise ValueError(
                 f"The checkpoint {str(path)!r} is one of the files to be read: name a "
@@ -88,7 +90,8 @@ class Checkpoint:
             for name, value in request.items()
         }
         self.files = [fingerprint(each) for each in paths]
-        self._last, self._took = time.monotonic(), 0.0
+        self._last = time.monotonic()
+        self._took = 0.0
         self._warned = self._loaded = False
         self._worth = False  # whether there is anything to go on from
 
@@ -277,7 +280,8 @@ def _ranges(done: set[Key]) -> list[list[int]]:
 
 def _record(spec: CountSpec, header: dict[str, Any], arrays: dict[str, Any]) -> Record:
     """Return what a checkpoint of a job of this spec holds, checked."""
-    count, ranges = len(header["files"]), header["done"]
+    count = len(header["files"])
+    ranges = header["done"]
     good = all(0 <= file < count and 0 <= a < b for file, a, b in _rows(ranges, 3))
     if not good or sum(b - a for _, a, b in ranges) > _MOST_UNITS:
         raise ValueError("its list of units is not valid")
@@ -288,7 +292,8 @@ def _record(spec: CountSpec, header: dict[str, Any], arrays: dict[str, Any]) -> 
     if header["profiled"]:
         spec = decided = CountSpec.from_dict(header["spec"])
     elif spec.undecided:
-        kind, spec = ColumnProfile, spec.only(spec.undecided)
+        kind = ColumnProfile
+        spec = spec.only(spec.undecided)
     parts = {}
     for file, rows in _rows(header["rows"], 2):
         if str(file) not in arrays or not (WHOLE <= file < count and rows >= 0):
@@ -339,7 +344,8 @@ def _present(kind: str, data: bytes) -> bytes:
     if not data.startswith(_MAGIC):
         return data
     # A checksum, the length of a JSON text, the text, the arrays it lists.
-    view, start = memoryview(data)[len(_MAGIC) :], 32 + 8
+    view = memoryview(data)[len(_MAGIC) :]
+    start = 32 + 8
     if hashlib.sha256(view[32:]).digest() != view[:32]:
         raise ValueError("it is damaged")
     at = start + int.from_bytes(view[32:start], "little")
@@ -380,7 +386,8 @@ def difference(before: Mapping[str, Any], now: Mapping[str, Any]) -> str | None:
 
 def _by_column(request: Mapping[str, Any]) -> dict[str, Any]:
     """Return a request in the order in which differences are told."""
-    names, columns = request.get("names"), request.get("columns")
+    names = request.get("names")
+    columns = request.get("columns")
     if isinstance(names, list) and isinstance(columns, list):
         pairs = zip(map(repr, names), columns, strict=False)
         request = {**request, "columns": dict(pairs)}
@@ -392,7 +399,8 @@ def _difference(
     before: dict[str, Any], now: dict[str, Any], where: str = ""
 ) -> str | None:
     for name in {**now, **before}:
-        old, new = before.get(name), now.get(name)
+        old = before.get(name)
+        new = now.get(name)
         if isinstance(old, dict) and isinstance(new, dict):
             found = _difference(old, new, f" of {name}{where}")
             if found is not None:

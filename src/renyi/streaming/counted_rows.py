@@ -37,7 +37,8 @@ class Move(NamedTuple):
     @classmethod
     def of(cls, places: Sequence[Places]) -> Move:
         """Put together what the codes of each column become; -1 is of no row."""
-        codes, ends = np.concatenate(places), np.cumsum([len(p) for p in places])
+        codes = np.concatenate(places)
+        ends = np.cumsum([len(p) for p in places])
         kind = np.min_scalar_type(-int(codes.max(initial=0)) - 1)
         return cls(codes.astype(kind), np.append(0, ends).astype(np.uint32))
 
@@ -68,9 +69,12 @@ class CountedRows:
     """
 
     def __init__(self) -> None:
-        self.lost, self.columns = False, Columns.of([])
+        self.lost = False
+        self.columns = Columns.of([])
         self._pieces: list[Piece] = []
-        self._lock, self._end, self._room = Lock(), 0, 0
+        self._lock = Lock()
+        self._end = 0
+        self._room = 0
         self._file: IO[bytes] = io.BytesIO()
         try:
             self._file = tempfile.TemporaryFile()  # noqa: SIM115, see __exit__
@@ -91,7 +95,8 @@ class CountedRows:
         """Keep some rows: codes of shape (columns, rows)."""
         data = codes.tobytes() + (b"" if weights is None else weights.tobytes())
         with self._lock:
-            start, self._end = self._end, self._end + len(data)
+            start = self._end
+            self._end = self._end + len(data)
             self.lost = self.lost or self._end > self._room
             if not self.lost:
                 try:
@@ -106,7 +111,8 @@ class CountedRows:
     ) -> None:
         """Say what the columns are, which rows were counted, and their last codes."""
         move = Move.of(places)
-        self.columns, self._pieces = columns, [piece.moved(move) for piece in pieces]
+        self.columns = columns
+        self._pieces = [piece.moved(move) for piece in pieces]
         try:
             self._file.flush()
         except OSError:

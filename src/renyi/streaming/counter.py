@@ -46,8 +46,10 @@ from renyi.streaming.stream_columns import BinEncoder, LabelEncoder
 from renyi.warnings import warn_dropped
 
 # Rows are counted when so many wait, or so many cells of them.
-_MOST_ROWS, _LEAST_ROWS = 2**18, 2**12
-_FEW_CELLS, _MANY_CELLS = 2**23, 2**26
+_MOST_ROWS = 2**18
+_LEAST_ROWS = 2**12
+_FEW_CELLS = 2**23
+_MANY_CELLS = 2**26
 _LARGE_TABLE = 2**25  # bytes
 _MANY_CODES = 256
 _SMALL = 2**9  # categories of a table of which a file has only what is not zero
@@ -59,7 +61,8 @@ Places = NDArray[np.intp]
 class PairCounter(Summary):
     """Pair counts of the rows seen so far."""
 
-    kind, step = "counts", "counting"
+    kind = "counts"
+    step = "counting"
 
     def __init__(self, spec: CountSpec) -> None:
         super().__init__(spec)
@@ -99,7 +102,8 @@ class PairCounter(Summary):
         """Encode some rows; count those that wait when there are enough."""
         *features, last = self._encoders
         target = last.encode(piece.columns[-1])
-        known, weights = target > 0, piece.weights
+        known = target > 0
+        weights = piece.weights
         left_out = piece.rows - int(known.sum())
         keep = counted_rows(known, weights)
         count = int(keep.sum())
@@ -130,7 +134,8 @@ class PairCounter(Summary):
 
     def _widen(self) -> bool:
         """Let more rows wait for a large table, which then is added less often."""
-        before, columns = self._room, len(self._codes)
+        before = self._room
+        columns = len(self._codes)
         if sum(self._sizes) ** 2 > 4 * before * columns:
             most = _MANY_CELLS // (self._codes.itemsize * columns)
             self._room = max(before, min(2 * before, most))
@@ -138,7 +143,8 @@ class PairCounter(Summary):
 
     def _put(self, j: int, codes: NDArray[Any]) -> None:
         """Let the codes of a column wait, in wider or longer arrays if needed."""
-        size, before = self._encoders[j].size, self._codes
+        size = self._encoders[j].size
+        before = self._codes
         self._sizes[j] = size
         if before.shape[1] < self._room or size >= 256**before.itemsize:
             wide = np.promote_types(before.dtype, np.min_scalar_type(size))
@@ -153,7 +159,8 @@ class PairCounter(Summary):
         """Count the rows that wait."""
         if not self._waiting:
             return
-        weighted, rows = self.spec.weight is not None, slice(self._waiting)
+        weighted = self.spec.weight is not None
+        rows = slice(self._waiting)
         weights = self._weights[rows] if weighted else None
         self._table.add(self._codes[:, rows], self._sizes, weights)
         self._waiting = 0
@@ -230,13 +237,15 @@ class PairCounter(Summary):
             raise self._nothing()
         if self.left_out:
             warn_dropped(self.left_out, spec.target)
-        finals, margins = [], self._table.margins()
+        finals = []
+        margins = self._table.margins()
         if waiting:
             pairs = zip(self._codes[:, : self._waiting], self._sizes, strict=True)
             margins = [np.bincount(codes, minlength=size) for codes, size in pairs]
         each = zip(self._encoders, spec.columns, margins, strict=True)
         for j, (encoder, column, weight) in enumerate(each):
-            settings, rare = spec.encoder, None
+            settings = spec.encoder
+            rare = None
             if j == len(self._encoders) - 1:
                 settings = target_encoder(settings)
             elif spec.fitted:
@@ -277,7 +286,8 @@ class PairCounter(Summary):
         codes = np.empty((len(sizes), self._waiting), kind)
         for j, place in enumerate(places):
             np.take(place.astype(kind), self._codes[j, : self._waiting], out=codes[j])
-        counts, inner = pair_counts(codes, sizes, threads=1), None
+        counts = pair_counts(codes, sizes, threads=1)
+        inner = None
         if self.spec.class_conditional:
             inner = class_pair_counts(codes, sizes, threads=1)
         return counts, inner
@@ -333,7 +343,8 @@ class PairTable:
     """
 
     def __init__(self, names: Iterable[str], weighted: bool, by_class: bool) -> None:
-        self._names, self._by_class = tuple(names), by_class
+        self._names = tuple(names)
+        self._by_class = by_class
         self.sizes = np.zeros(len(self._names), np.intp)
         self.lows = np.full(len(self._names), 0 if weighted else 1)
         dtype: Any = np.float64 if weighted else np.int64
@@ -383,14 +394,16 @@ class PairTable:
         """
         ends = (self.lows + self.sizes).tolist()
         pairs = zip(lows.tolist(), ends, strict=True)
-        kept, compact = [np.arange(*pair) for pair in pairs], codes - lows[:, None]
+        kept = [np.arange(*pair) for pair in pairs]
+        compact = codes - lows[:, None]
         for j, size in enumerate(ends):
             if size < _MANY_CODES:
                 continue
             used = np.bincount(codes[j], minlength=size) > 0
             if 2 * np.count_nonzero(used) <= size:
                 rank = np.cumsum(used, dtype=codes.dtype) - 1
-                kept[j], compact[j] = np.flatnonzero(used), rank[codes[j]]
+                kept[j] = np.flatnonzero(used)
+                compact[j] = rank[codes[j]]
         return compact, kept
 
     def _places(self, codes: list[Places]) -> Places:
@@ -407,7 +420,8 @@ class PairTable:
     def check(self, sizes: Any, lows: NDArray[Any]) -> NDArray[Any]:
         """Return the places of so many codes; refuse a table that is too large."""
         lengths: NDArray[Any] = np.array(sizes, np.intp) - np.minimum(self.lows, lows)
-        sparse, classes = sparse_counts.is_sparse(self.tables[0]), self._by_class
+        sparse = sparse_counts.is_sparse(self.tables[0])
+        classes = self._by_class
         try:
             entries = self.tables[0].nnz if sparse else 0
             check_table_size(lengths, classes * sizes[-1], entries)
@@ -426,8 +440,11 @@ class PairTable:
         if np.array_equal(self.sizes + lows, sizes):
             return
         lengths = self.check(sizes, lows)
-        before, known, total = self.tables, self._codes(), int(lengths.sum())
-        self.sizes, self.lows = lengths, lows
+        before = self.tables
+        known = self._codes()
+        total = int(lengths.sum())
+        self.sizes = lengths
+        self.lows = lows
         target = self._places(known)
         sparse = sparse_counts.is_sparse(before[0])
         if sparse or (not self._by_class and sparse_counts.is_large(lengths)):
@@ -551,13 +568,16 @@ def _add_to(counts: NDArray[Any], own: NDArray[Any], target: Places) -> None:
     kept = np.flatnonzero(target >= 0)
     used = np.unique(target[kept])
     if len(used) < len(kept):  # several go to one place
-        own, target, kept = _folded(own, target), used, np.arange(len(used))
+        own = _folded(own, target)
+        target = used
+        kept = np.arange(len(used))
     where = target[kept]
     if len(kept) == len(own) and np.array_equal(where, np.arange(len(where))):
         counts[: len(where), : len(where)] += own
         return
     # Whole lines are added far faster than cells here and there.
-    dense, width = 2 * len(where) > len(counts), len(own)
+    dense = 2 * len(where) > len(counts)
+    width = len(own)
     step = max(1, _CELLS // max(len(counts) if dense else len(where), 1))
     source = np.full(len(counts), width)  # of each place; the last is of zeros
     source[where] = kept

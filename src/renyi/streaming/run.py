@@ -140,7 +140,8 @@ class Record:
         if place in self.parts:
             mine, before = self.parts[place]
             mine.merge(counts)
-            counts, rows = mine, before + rows
+            counts = mine
+            rows = before + rows
         self.parts[place] = (counts, rows)
 
     def close(self, files: Iterable[int]) -> None:
@@ -208,7 +209,8 @@ class Job:
         files = [fingerprint(path) for path in self.source.paths]
         record = Record()
         if self.checkpoint is not None:
-            files, record = self.checkpoint.files, self.checkpoint.load(self.spec)
+            files = self.checkpoint.files
+            record = self.checkpoint.load(self.spec)
             if self.progress is not None and (record.done or record.spec is not None):
                 kept = f"from {record.rows:,} rows that {self.checkpoint.path} keeps"
                 self.progress(Progress(GOING_ON, facts=kept, rows=record.rows))
@@ -267,7 +269,8 @@ class Job:
         self, record: Record, checkpoint: Checkpoint | None, kept: CountedRows | None
     ) -> PairCounter:
         """Count all rows by a spec that is decided."""
-        source, spec = self.source, record.spec or self.spec
+        source = self.source
+        spec = record.spec or self.spec
         twice = record.spec is not None and not source.fixed
         again = ColumnProfile(self.spec) if twice else None
         if again is not None:  # a query is one unit, so that there is one thread
@@ -312,8 +315,12 @@ class Run:
         checkpoint: Checkpoint | None,
         kept: CountedRows | None = None,
     ) -> None:
-        self._source, self._kind, self._spec, self._record = source, kind, spec, record
-        self._progress, self._checkpoint = job.progress, checkpoint
+        self._source = source
+        self._kind = kind
+        self._spec = spec
+        self._record = record
+        self._progress = job.progress
+        self._checkpoint = checkpoint
         self._kept = kept
         # With weights, files that are not done are kept apart even without a
         # checkpoint, so that sums are the same with one.
@@ -323,8 +330,10 @@ class Run:
         self._unopened: FileError | None = None  # the file after which none is read
         sizes = [path.stat().st_size for path in source.paths] or [1]
         self._sizes = [size / max(sum(sizes), 1) for size in sizes]
-        self._share, self._begun = 0.0, time.monotonic()
-        self._rows_before, self._share_before = record.rows, 0.0
+        self._share = 0.0
+        self._begun = time.monotonic()
+        self._rows_before = record.rows
+        self._share_before = 0.0
 
     def __call__(self) -> Any:
         """Count all units that are not done yet; return the counts of all that are."""
@@ -388,8 +397,10 @@ class Run:
 
     def _count(self, unit: Unit) -> tuple[Any, int]:
         """Count a unit for itself."""
-        part, rows = self._kind(self._spec), 0
-        part.start, part.kept = unit.start, self._kept
+        part = self._kind(self._spec)
+        rows = 0
+        part.start = unit.start
+        part.kept = self._kept
         try:
             for batch in unit.read():
                 rows += batch.num_rows
@@ -427,7 +438,8 @@ class Run:
 
     def _report(self) -> None:
         if self._progress is not None:
-            seconds, rows = time.monotonic() - self._begun, self._record.rows
+            seconds = time.monotonic() - self._begun
+            rows = self._record.rows
             rate = (rows - self._rows_before) / max(seconds, 1e-9)
             self._progress(
                 Progress(

@@ -137,7 +137,8 @@ class CountSpec:
         check_features(features, target)
         known = {column.name: column.levels for column in encoder.columns}
         if known:
-            there, features = {*features}, list(known)
+            there = {*features}
+            features = list(known)
             for name in features:
                 if name not in there:
                     raise ValueError(f"Column {name!r} is missing from the table.")
@@ -145,13 +146,15 @@ class CountSpec:
         types = dict(zip(names, schema.types, strict=True))
         columns = []
         for name in (*features, target):
-            found, levels = family(name, types[name]), known.get(name)
+            found = family(name, types[name])
+            levels = known.get(name)
             text = "guess" if name in texts else ""
             kind = "number" if found == "float" else "label"
             if name == target:
                 kind = "label"
             elif levels is not None:
-                kind, text = levels.kind, fitted_text(levels) if text else ""
+                kind = levels.kind
+                text = fitted_text(levels) if text else ""
             elif numeric is not None:
                 kind = "number" if name in numeric else "label"
             elif text or found == "integer":
@@ -222,7 +225,9 @@ class CountSpec:
         known = {field.name for field in dataclasses.fields(cls)}
         if not isinstance(data, dict) or set(data) != known | {"cells"}:
             raise ValueError("the description of the spec is not valid")
-        names, columns, ignored = data["names"], data["columns"], data["ignored"]
+        names = data["names"]
+        columns = data["columns"]
+        ignored = data["ignored"]
         good = (
             all(isinstance(part, list) for part in (names, columns, ignored))
             and all(isinstance(name, str) for name in (*names, *ignored))
@@ -430,7 +435,8 @@ class Summary:
         try:
             if header["spec"] != spec.to_dict():
                 raise ValueError("they are of another spec")
-            made.n, made.seen = row_count(header, "n"), row_count(header, "seen")
+            made.n = row_count(header, "n")
+            made.seen = row_count(header, "seen")
             made._fill(header, arrays)
         except (KeyError, TypeError, ValueError, OverflowError) as error:
             reason = str(error).rstrip(".")

@@ -72,7 +72,9 @@ class LabelEncoder:
     """Codes of labels."""
 
     def __init__(self, name: str, spec: ColumnSpec, missing: frozenset[str]) -> None:
-        self.name, self.spec, self.missing = name, spec, missing
+        self.name = name
+        self.spec = spec
+        self.missing = missing
         self.labels: list[Label] = []
         self._codes: dict[str, int] = {}
         self._dictionary: Any = None
@@ -142,7 +144,8 @@ class LabelEncoder:
         """
         found = self.labels
         if self.spec.text == "figures":
-            texts, kind = pa.array(found, pa.string()), TextKind()
+            texts = pa.array(found, pa.string())
+            kind = TextKind()
             kind.add(texts, weight[1:])
             found = labels(texts, kind.name, self.missing)
         ordered, places = ranked(found)
@@ -171,8 +174,11 @@ class BinEncoder:
 
     def __init__(self, name: str, spec: ColumnSpec, missing: frozenset[str]) -> None:
         assert spec.levels is not None
-        self.name, self.spec, self.missing = name, spec, missing
-        self._levels, self._edges = spec.levels, np.array(spec.levels.edges)
+        self.name = name
+        self.spec = spec
+        self.missing = missing
+        self._levels = spec.levels
+        self._edges = np.array(spec.levels.edges)
         self.size = len(self._edges) + 2
 
     def encode(self, column: Any) -> NDArray[Any]:
@@ -195,7 +201,8 @@ class BinEncoder:
         self, weight: NDArray[Any], encoder: Encoder, rare: tuple[Label, ...] | None
     ) -> FinalLevels:
         """Return the levels of the column: its bins, and missing if there is any."""
-        places, gaps = np.arange(self.size) - 1, bool(weight[0] > 0)
+        places = np.arange(self.size) - 1
+        gaps = bool(weight[0] > 0)
         if gaps:
             places[0] = self.size - 1
         return FinalLevels(self._levels.with_missing(gaps), places)
@@ -225,11 +232,13 @@ def _label(entry: Any) -> Label:
 class ColumnProfile(Summary):
     """What a first pass finds out about the undecided columns of a spec."""
 
-    kind, step = "profile", "looking at numbers"
+    kind = "profile"
+    step = "looking at numbers"
 
     def __init__(self, spec: CountSpec) -> None:
         super().__init__(spec)
-        known, codes = spec.by_name, spec.missing
+        known = spec.by_name
+        codes = spec.missing
         self._columns = [
             _Undecided(name, known[name], codes) for name in spec.undecided
         ]
@@ -258,14 +267,17 @@ class ColumnProfile(Summary):
     def of_columns(cls, spec: CountSpec, parts: Sequence[Self]) -> Self:
         """Return the profile of the undecided columns, each of which has its own."""
         made = cls(spec.only(spec.undecided))
-        made.n, made.seen = parts[0].n, parts[0].seen
+        made.n = parts[0].n
+        made.seen = parts[0].seen
         made._columns = [column for part in parts for column in part._columns]
         return made
 
     def decided(self, spec: CountSpec) -> CountSpec:
         """Return a spec, whose undecided columns these are, with all decided."""
         auto = self.spec.encoder.numeric == "auto" and not self.spec.fitted
-        bins, columns, errors = self.spec.encoder.bins, {}, []
+        bins = self.spec.encoder.bins
+        columns = {}
+        errors = []
         for column in self._columns:
             try:
                 columns[column.name] = column.decided(bins, self.n if auto else 0)
@@ -293,7 +305,9 @@ class _Undecided:
     """What is known of an undecided column."""
 
     def __init__(self, name: str, spec: ColumnSpec, missing: frozenset[str]) -> None:
-        self.name, self._spec, self._missing = name, spec, missing
+        self.name = name
+        self._spec = spec
+        self._missing = missing
         self.sketch = Sketch()
         self.whole = True  # are all numbers integers
         self.gaps = False  # are some missing
@@ -340,7 +354,8 @@ class _Undecided:
 
     def decided(self, bins: int, n: int) -> ColumnSpec:
         """Return what the column is; n is the number of rows if identifiers matter."""
-        spec, whole = self._spec, self.whole
+        spec = self._spec
+        whole = self.whole
         if self.text is not None:
             spec = spec._replace(text=self.text.name)
             self.text.warn(self.name)
@@ -385,7 +400,8 @@ class _Undecided:
         if not good:
             raise ValueError("what is known of a column is not valid")
         self.sketch = Sketch.from_parts(data["sketch"], arrays)
-        self.whole, self.gaps = data["whole"], data["gaps"]
+        self.whole = data["whole"]
+        self.gaps = data["gaps"]
         self.large = set(data["large"])
         if self.text is not None:
             self.text = TextKind.from_dict(data["text"])
