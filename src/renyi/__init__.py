@@ -43,7 +43,6 @@ if TYPE_CHECKING:
     from renyi.robust.worst import WorstCase, worst_case
     from renyi.scorecard import Scorecard
     from renyi.selection import PathResult, selection_path
-    from renyi.solvers.l1inf_genotypes import genotype_path
     from renyi.sources.genotypes import Genotypes, read_genotypes
 
 __version__ = "0.1.0"
@@ -73,7 +72,6 @@ _NAMES = {
     "robust.worst": ("WorstCase", "worst_case"),
     "scorecard": ("Scorecard",),
     "selection": ("PathResult", "selection_path"),
-    "solvers.l1inf_genotypes": ("genotype_path",),
     "sources.genotypes": ("Genotypes", "read_genotypes"),
 }
 _HOME = {name: module for module, names in _NAMES.items() for name in names}
@@ -107,7 +105,6 @@ __all__ = [
     "baselines",
     "certify",
     "datasets",
-    "genotype_path",
     "hgr",
     "hgr_lower_bound",
     "hgr_matrix",

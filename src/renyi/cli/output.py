@@ -52,7 +52,6 @@ _OURS = ("argv", "run", "until", "places", "tables")  # of the arguments, no opt
 _READ = (
     *("file", "model", "encoder", "first", "second", "rows", "checkpoint"),
     *("pheno", "covar", "groups", "keep", "remove", "extract", "exclude"),
-    *("genotype_counts", "ld_panel"),
 )
 # What is written as an escape in JSON: terminals would obey it, or UTF-8 lacks it.
 _UNSAFE = re.compile(f"{HIDDEN.pattern}|[\ud800-\udfff]")
