@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from renyi.exports.integer_card import IntegerScorecard
     from renyi.exports.score_files import GenotypeScores
     from renyi.marginals.marginals import Marginals
-    from renyi.plots.calibration_display import CalibrationDisplay
     from renyi.plots.certificate_display import CertificateDisplay
     from renyi.plots.hgr_display import HGRDisplay
     from renyi.plots.path_display import PathDisplay
@@ -61,7 +60,6 @@ _NAMES = {
     "exports.integer_card": ("IntegerScorecard",),
     "exports.score_files": ("GenotypeScores",),
     "marginals.marginals": ("Marginals",),
-    "plots.calibration_display": ("CalibrationDisplay",),
     "plots.certificate_display": ("CertificateDisplay",),
     "plots.hgr_display": ("HGRDisplay",),
     "plots.path_display": ("PathDisplay",),
@@ -80,7 +78,6 @@ _HOME = {name: module for module, names in _NAMES.items() for name in names}
 
 __all__ = [
     "HGR",
-    "CalibrationDisplay",
     "Certificate",
     "CertificateDisplay",
     "CrossFitClassifier",

@@ -322,7 +322,6 @@ either --level {{closed,lp,exact}}  show bounds up to a linear program, or to th
     worst case
 {_EXACT}
 --path  show in which order features would be selected
---card  write a model card beside it: README.md and modelcard.cdx.json
 --memory SIZE
 --json
 {_HELDOUT}
