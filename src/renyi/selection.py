@@ -42,7 +42,7 @@ from renyi.encoding.tuples import AND
 from renyi.formatting import at_most, cut, printable, rounded_down
 from renyi.marginals.consistency import check_possible
 from renyi.marginals.marginals import Marginals
-from renyi.solvers.best_subset import ALMOST_NONE, ALPHA
+from renyi.solvers.forward_selection import ALMOST_NONE, ALPHA
 from renyi.solvers.l1inf import CountsProblem, Problem
 from renyi.solvers.l1inf_path import (
     MAX_PASSES,

@@ -10,7 +10,6 @@ import pandas as pd
 import pytest
 
 from renyi.cli.genotypes import measured_lines
-from renyi.estimators import genotype_model
 from support.studies import codes, needs_plink2, plink2, save_pgen, save_study
 
 
@@ -81,30 +80,6 @@ def test_scores_without_each_chromosome_are_written(good, bad, study):
     good("fit", study, *options, "--loco", "--out", "b")
     assert Path("a.loco.tsv").read_bytes() == Path("b.loco.tsv").read_bytes()
     assert "chromosome 3" in bad("fit", study, "--chr", 3, "--loco", "--out", "c")
-
-
-@pytest.mark.parametrize("exact", [15_000, 0])
-def test_both_codings_are_compared(good, study, monkeypatch, exact):
-    monkeypatch.setattr(genotype_model, "EXACT_SAMPLES", exact)
-    options = ("--covar", save_covariates(), "--covar-name", "PC1", "--compare")
-    facts = good("fit", study, *options, "--json").json
-    found = facts["compared"]
-    assert found["in_model"] == "dominance"
-    assert found["dominance"]["error"] == facts["loo_error"]
-    assert found["dominance"]["auc"] == facts["auc"]
-    assert found["covariates"]["auc"] == facts["covariates_auc"]
-    for what in ("error", "auc", "r2"):
-        apart = found["dominance"][what] - found["additive"][what]
-        difference, (low, high) = found["less_other"][what].values()
-        assert difference == pytest.approx(apart)
-        assert low <= difference <= high
-    additive = good("fit", study, *options, "--additive", "--json").json
-    assert additive["compared"]["in_model"] == "additive"
-    assert additive["compared"]["dominance"] == found["dominance"]
-    assert additive["loo_error"] == found["additive"]["error"]
-    done = good("fit", study, *options, "--additive")
-    assert "is the additive one" in done.out
-    assert good("fit", study, *options, "--additive").out == done.out
 
 
 @pytest.mark.genotypes

@@ -347,9 +347,9 @@ def shell(command: str, cwd: Path) -> Answer:
     [
         ("renyi datasets >&- 2>&-", 0, "", ""),
         ("renyi datasets | head -c 0; exit ${PIPESTATUS[0]}", 0, "", ""),
-        ("renyi reproduce 2>&-", 2, "", ""),
-        ("renyi reproduce >&-", 2, "", "renyi: error: 'renyi reproduce"),
-        ("renyi reproduce 2>&1 | head -c 0; exit ${PIPESTATUS[0]}", 2, "", ""),
+        ("renyi fit nothing.csv 2>&-", 2, "", ""),
+        ("renyi fit nothing.csv >&-", 2, "", "renyi: error: There is no file"),
+        ("renyi fit nothing.csv 2>&1 | head -c 0; exit ${PIPESTATUS[0]}", 2, "", ""),
         ("renyi --bad >&-", 2, "", "renyi: error: "),
         ("renyi --bad 2>&-", 2, "", ""),
         ("renyi --bad 2>/dev/full", 2, "", ""),

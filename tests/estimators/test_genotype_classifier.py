@@ -414,21 +414,3 @@ def test_chromosomes_that_cannot_be_left_out_are_refused(study):
             clf.leave_chromosomes_out(G, y, chromosomes=chromosomes)
     with pytest.raises(ValueError, match="140"):
         clf.leave_chromosomes_out(G.take(variants=np.arange(140)), y)
-
-
-def test_two_codings_are_compared_by_left_out_samples(study):
-    _, y, C, groups, G = study
-    one, other = (GenotypeClassifier("auto", k).fit(G, y, C, groups) for k in (1, 0))
-    found = one.compare(other, y, groups)
-    for k, clf in enumerate((one, other)):
-        assert found.error[k] == clf.figures_.error
-        assert found.auc[k] == clf.figures_.auc
-        inside, size = (np.bincount(groups, w, 12)[groups] for w in (y, np.ones(N)))
-        none = (((y.sum() - inside) / (N - size) - y) ** 2).mean()
-        assert_allclose(found.r2[k], 1 - clf.figures_.risk / none, rtol=1e-12)
-    back = other.compare(one, y, groups)
-    for ours, theirs in zip(found, back, strict=True):
-        assert_allclose(ours[2:], -np.array(theirs)[[2, 4, 3]], atol=1e-12)
-    fewer = GenotypeClassifier(2.5).fit(G.take(samples=np.arange(30)), y[:30])
-    with pytest.raises(ValueError, match="30"):
-        one.compare(fewer, y)

@@ -71,13 +71,6 @@ def _exit_code(arguments: list[str], came: list[int]) -> int:
     """Return the exit code of a command that has said all it has to say."""
     args = argparse.Namespace()
     try:
-        if arguments[:1] == ["reproduce"]:  # named for one release
-            names = ("table1", "runtime", "theorems", "selection")
-            name = next((word for word in arguments if word in names), "table1")
-            raise ValueError(
-                f"'renyi reproduce {name}' is now 'python -m experiments.{name}', run "
-                "in a checkout of the repository, with the same options"
-            )
         args = parser().parse_args(arguments)
         args.argv = arguments
         code = _command(args)

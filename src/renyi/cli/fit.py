@@ -17,7 +17,7 @@ import numpy as np
 from renyi import __version__, rules
 from renyi.certificates.record import Certificate
 from renyi.certificates.text import pairs_text, ranking_lines, rule_lines
-from renyi.cli import genotype_counts, genotypes, inputs, output, streams
+from renyi.cli import genotypes, inputs, output, streams
 from renyi.cli.inputs import Rows
 from renyi.cli.output import Args, Facts, Recorded, bullets, indented
 from renyi.cli.parser import SMALL
@@ -58,9 +58,6 @@ _METHODS = {
 
 def run(args: Args, recorded: Recorded) -> None:
     """Train a classifier and certify it."""
-    if args.genotype_counts is not None or args.ld_panel is not None:
-        genotype_counts.fit(args, recorded)
-        return
     if genotypes.requested(args):
         genotypes.fit(args, recorded)
         return

@@ -133,14 +133,10 @@ a certificate for the population:
 --groups FILE  groups of relatives, always left out together: FID, or a file like
     --pheno
 --additive  one weight per copy, not points for each number of copies
---compare  compare the models with and without --additive
 --loco  write scores without each chromosome to PREFIX{endings.LOCO}
 --prevalence SHARE  state R² on the liability scale at this share
 --plot FILE  draw how much each variant matters ({_PICTURE})
 --device {{cpu,cuda}}  where to compute (cuda needs the extra gpu)
---genotype-counts FILE  instead of FILE: counts of cases and controls, a line per
-    variant
---ld-panel FILE  with --genotype-counts: genotypes (.bed, .pgen) of other people
 genotypes to leave out:
 --extract FILE  only variants of these ids
 --exclude FILE  no variants of these ids
@@ -320,7 +316,6 @@ either --level {{closed,lp,exact}}  show bounds up to a linear program, or to th
     worst case
 {_EXACT}
 --path  show in which order features would be selected
---card  write a model card beside it: README.md and modelcard.cdx.json
 --memory SIZE
 --json
 {_HELDOUT}
@@ -341,9 +336,7 @@ class _Parser(argparse.ArgumentParser):
         names = [getattr(known, part, None) for part in ("command", "action")]
         place = " ".join([self.prog, *filter(None, names)])
         lacking = ""  # what a command needs if no option stands in for it
-        others = ("sql", "genotype_counts", "ld_panel")
-        stands_in = any(getattr(known, name, None) for name in others)
-        if getattr(known, "files", None) == [] and not stands_in:
+        if getattr(known, "files", None) == [] and not getattr(known, "sql", None):
             lacking = f"FILE{_BEFORE}"
         elif getattr(known, "print_sql", None) is False and known.out is None:
             lacking = "--out"

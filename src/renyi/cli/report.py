@@ -11,7 +11,6 @@ from renyi.cli.output import Args, Facts, Recorded
 from renyi.cli.predict import heldout_rows
 from renyi.exports import score_files
 from renyi.formatting import wrapped
-from renyi.report import card
 from renyi.report.build import genotype_report, report
 from renyi.report.record import ENDINGS, Report, page_place, record_place
 from renyi.selection import selection_path
@@ -28,17 +27,10 @@ def run(args: Args, recorded: Recorded) -> None:
     inputs.check_time_limit(args)
     if args.rows is None:
         inputs.check_not_given(args, ["target"], "is for --rows: leave it out")
-    cards = []
-    if args.card:
-        cards = [output.check_place(args, str(place.parent / n)) for n in card.FILES]
-        card.check_place(place.parent)
     made = {**_log_of(args.model), "report": output.command(args.argv)}
     found = _found(args, made)
     found.save(place)
     written = {"page": str(place), "record": str(beside)}
-    if args.card:
-        found.save_card(place.parent, args.model)
-        written |= dict(zip(("card", "bill"), map(str, cards), strict=True))
     facts: Facts = {"verdict": found.verdict, "written": written}
     output.show(args, facts, _text, recorded)
 
@@ -46,8 +38,7 @@ def run(args: Args, recorded: Recorded) -> None:
 def _text(facts: Facts) -> str:
     wrote = facts["written"]
     page = f"Wrote {wrote['page']} (open it in a browser) and {wrote['record']}"
-    more = [f"Wrote {wrote['card']} and {wrote['bill']}"] if "card" in wrote else []
-    return "\n".join([wrapped(facts["verdict"]), "", page, *more])
+    return "\n".join([wrapped(facts["verdict"]), "", page])
 
 
 def _found(args: Args, made: dict[str, str]) -> Report:

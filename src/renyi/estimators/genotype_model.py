@@ -24,7 +24,7 @@ from renyi.counting.genotype_kernel import MISSING_AS, GenotypeKernel
 from renyi.counting.packed import PackedGenotypes, packed_of
 from renyi.limits import memory_budget
 from renyi.solvers.calibration import Calibration, temperature
-from renyi.solvers.metrics import Comparison, auc, compare_left_out
+from renyi.solvers.metrics import auc
 from renyi.solvers.ridge import AlphaChoice, LeftOut, check_alpha
 from renyi.solvers.ridge_dual import (
     KernelFit,
@@ -361,51 +361,6 @@ class GenotypeModel:
             alone = covariates_alone(labels, C, fit.together)
             found[str(name)] = fit.left_out - alone
         return pd.DataFrame(found)
-
-    def compare(
-        self, other: GenotypeModel, y: ArrayLike, groups: ArrayLike | None = None
-    ) -> Comparison:
-        """Compare with another fit to the same samples, by those left out.
-
-        Parameters
-        ----------
-        other : GenotypeModel
-            The other, say one that is additive.
-        y, groups
-            What both were fitted to.
-
-        Returns
-        -------
-        Comparison
-            `error`, `auc` and `r2`, each as (first, second, difference, low, high):
-            this fit, the other, this less the other, and the 95 % interval of that, in
-            which samples (or groups) vary and the fits do not. R² is
-            1 − Σ(s − y)²/Σ(s₀ − y)², s₀ the share of the second class among the samples
-            of a fit.
-
-        Examples
-        --------
-        >>> rng = np.random.default_rng(0)
-        >>> y = rng.integers(0, 2, 60)
-        >>> copies = rng.binomial(2, np.where(y == 1, 0.5, 0.4), (300, 60))
-        >>> G = PackedGenotypes.from_codes(np.array([3, 2, 0])[copies])
-        >>> additive = GenotypeModel(dominance=False).fit(G, y)
-        >>> found = GenotypeModel().fit(G, y).compare(additive, y)
-        >>> found.auc.second == additive.figures_.auc
-        True
-        >>> found.auc.low <= found.auc.difference <= found.auc.high
-        True
-        """
-        n = len(self.left_out_)
-        if len(other.left_out_) != n:
-            raise ValueError(
-                f"the other fit is to {len(other.left_out_):,} samples, but this one "
-                f"to {n:,}: compare fits to the same samples."
-            )
-        ours, theirs = [(m.left_out_, m.left_out_scores_) for m in (self, other)]
-        labels = _two_classes(y, n)[1]
-        cells = self.left_out_cells_, other.left_out_cells_
-        return compare_left_out(ours, theirs, labels, _groups(groups, n), cells=cells)
 
 
 # ---- what is given

@@ -35,6 +35,7 @@ from renyi.exports.point_tables import (
 from renyi.formatting import (
     at_most,
     capitalised,
+    csv_text,
     number_of_rows,
     percent,
     printable,
@@ -203,7 +204,7 @@ class IntegerScorecard:
         """
         check_choice("format", format, FORMATS)
         if format == "csv":
-            return str(self.table().to_csv(index=False, lineterminator="\n"))
+            return csv_text(self.table())
         return _page(self) if format == "html" else _markdown(self)
 
     def table(self) -> pd.DataFrame:

@@ -25,7 +25,6 @@ from renyi.exports.point_tables import has_weights, unseen_text
 from renyi.exports.score_files import GenotypeScores, filled_points
 from renyi.formatting import at_least, capitalised, percent
 from renyi.marginals.marginals import Marginals
-from renyi.plots.calibration_display import calibration_curve
 from renyi.report import error_rates
 from renyi.report.page import name, quoted
 from renyi.report.record import (
@@ -349,12 +348,28 @@ def _heldout(model: Any, c: Certificate, X: Any, y: Any) -> Heldout:
     )
 
 
+def calibration_curve(
+    p: Floats, hit: NDArray[np.bool_], n_bins: int
+) -> tuple[NDArray[np.intp], Floats, Floats]:
+    """Return rows, mean probability and share of hits in bins between quantiles of p.
+
+    Empty bins are left out. Which bin a row is in does not depend on `hit`.
+    """
+    edges = np.unique(np.quantile(p, np.linspace(0, 1, n_bins + 1)))
+    bins = np.searchsorted(edges[1:-1], p, side="left")
+    counts = np.bincount(bins, minlength=max(len(edges) - 1, 1))
+    full = counts > 0
+    rows = counts[full]
+    predicted = np.bincount(bins, p, len(counts))[full] / rows
+    observed = np.bincount(bins, hit, len(counts))[full] / rows
+    return rows, predicted, observed
+
+
 def _bins(p: Floats, hit: NDArray[np.bool_]) -> list[Bin]:
     """Return rows of similar probability together, some in each."""
     count = min(max(len(p) // _BIN_ROWS, 1), _BINS)
-    c = calibration_curve("", hit, p, n_bins=count)
-    both = zip(c.counts, c.prob_pred, c.prob_true, strict=True)
-    return [Bin(int(n), round(float(a), 6), round(float(b), 6)) for n, a, b in both]
+    curve = zip(*calibration_curve(p, hit, count), strict=True)
+    return [Bin(int(n), round(float(a), 6), round(float(b), 6)) for n, a, b in curve]
 
 
 def _roc(p: Floats, hit: NDArray[np.bool_]) -> list[tuple[float, float]]:

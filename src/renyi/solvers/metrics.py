@@ -13,11 +13,6 @@ r"""How well a score ranks and explains a disease: arrays to numbers, no model i
   cases in the sample, t = Φ⁻¹(1 − K), z = φ(t), m = z/K:
   ``C = (K(1−K))² / (z² P(1−P))``, ``θ = m(P−K)/(1−K) · (m(P−K)/(1−K) − t)``,
   ``R²_l = C·R²_o / (1 + C·θ·R²_o)``.
-* **Two scores of the same samples** are compared by what each sample adds to the
-  difference: of AUCs V₁ and V₀ of one score less those of the other (DeLong, paired),
-  of ``R² = 1 − Σ(s − y)²/Σ(s₀ − y)²`` its linear part, s₀ the answer without a score.
-  Where samples come in groups, these are added up first. Errors have the interval of
-  Agresti and Min (2005): two samples are added, of which one tells the scores apart.
 * **Another prevalence** adds ``log K/(1−K) − log P/(1−P)`` to the log-odds.
 """
 
@@ -25,7 +20,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -176,116 +171,6 @@ def _midranks(x: Floats) -> Floats:
     """Return ranks from 1 on; ties share the middle of theirs."""
     _, places, counts = np.unique(x, return_inverse=True, return_counts=True)
     return np.asarray((counts.cumsum() - (counts - 1) / 2)[places])
-
-
-# ---- two scores
-
-
-class Difference(NamedTuple):
-    """A measure of two scores, the first less the second, and its interval."""
-
-    first: float
-    second: float
-    difference: float
-    low: float
-    high: float
-
-
-class Comparison(NamedTuple):
-    """Two scores of the same samples, which neither was fitted to."""
-
-    error: Difference
-    auc: Difference
-    r2: Difference
-
-
-def compare_left_out(
-    first: tuple[Floats, Floats],
-    second: tuple[Floats, Floats],
-    y: Any,
-    groups: Any = None,
-    confidence: float = 0.95,
-    cells: tuple[Any, Any] = (None, None),
-) -> Comparison:
-    """Compare estimates of P(1) of left-out samples.
-
-    Each comes with its scores, the estimates less the share of class 1 that their fit
-    has seen, and the `cells` in which samples are ties. `groups` number the samples
-    that do not vary independently.
-    """
-    check_share("confidence", confidence)
-    for pair in (first, second):
-        for values in pair:
-            _two_classes(values, y)
-    y = np.asarray(y, np.float64)
-    z = float(ndtri((1 + confidence) / 2))
-    wrong = [((p > 0.5) != (y > 0.5)).astype(np.float64) for p, _ in (first, second)]
-    missed = wrong[0] - wrong[1]
-    # Two more, whose squares add up to one and whose sum is nothing.
-    more = np.concatenate([missed, np.array([1, -1]) * math.sqrt(0.5)])
-    centre = more.mean()
-    alone = None if groups is None else np.append(groups, max(groups) + np.arange(1, 3))
-    spread = _spread((more - centre) / len(more), alone)
-    errors = [float(w.mean()) for w in wrong]
-    error = _difference(errors, z * spread, float(centre))
-
-    r2: list[float] = []
-    part = np.zeros(len(y))
-    for (p, scores), sign in ((first, 1), (second, -1)):
-        loss = (p - y) ** 2
-        none = (p - scores - y) ** 2
-        r2.append(1 - float(loss.mean() / none.mean()))
-        part -= sign * (loss - (1 - r2[-1]) * none) / none.sum()
-    gain = _difference(r2, z * _spread(part, groups))
-    ranked = [
-        _placements(scores, y, ties)
-        for (_, scores), ties in zip((first, second), cells, strict=True)
-    ]
-    area = _auc_difference(ranked[0], ranked[1], y, groups, z, confidence)
-    return Comparison(error, area, gain)
-
-
-def _auc_difference(
-    ours: tuple[Floats, Floats],
-    theirs: tuple[Floats, Floats],
-    y: Floats,
-    groups: Any,
-    z: float,
-    confidence: float,
-) -> Difference:
-    areas = [float(ours[0].mean()), float(theirs[0].mean())]
-    part = np.zeros(len(y))
-    sizes = [len(values) for values in ours]
-    for k, kind in enumerate((y == 1, y == 0)):
-        apart = ours[k] - theirs[k]
-        part[kind] = apart - apart.mean()
-        part[kind] /= math.sqrt(sizes[k] * max(sizes[k] - 1, 1))
-    half = z * _spread(part, groups)
-    if min(sizes) < 2:
-        half = 1.0
-    elif not part.any():  # ranked alike, as far as these pairs show
-        half = 1 - _never_seen(min(sizes), confidence)
-    return _difference(areas, half)
-
-
-def _spread(parts: Floats, groups: Any) -> float:
-    """Return the standard error of a sum of parts whose mean is zero."""
-    if groups is None:
-        return math.sqrt(float(parts @ parts))
-    sums = np.bincount(groups, parts)
-    k = int(np.count_nonzero(np.bincount(groups)))
-    return math.sqrt(float(sums @ sums) * k / max(k - 1, 1))
-
-
-def _difference(
-    measures: list[float], half: float, centre: float | None = None
-) -> Difference:
-    first, second = measures
-    apart = first - second
-    middle = apart if centre is None else centre
-    low = min(middle - half, apart)
-    high = max(middle + half, apart)
-    return Difference(first, second, apart, low, high)
 
 
 # ---- explained variation

@@ -1,22 +1,16 @@
-"""Text files of genotypes: variants, samples, counts.
+"""Text files of genotypes: variants and samples.
 
-*Variants and samples* (.bim, .pvar, .fam, .psam) may be millions of lines, so Arrow
+Variants and samples (.bim, .pvar, .fam, .psam) may be millions of lines, so Arrow
 reads them; only a file with a fault is read line by line, to name the line. Fields are
 separated by tabs or spaces, as PLINK has it.
-
-*Counts* of cases and controls are a table with a line per variant, separated by tabs,
-with a header: ID, A1, A2, CHROM and POS if they are known, and six counts, CASE_A1A1,
-CASE_A1A2, CASE_A2A2 and the same of CONTROL.
 """
 
 from __future__ import annotations
 
 import io
 import mmap
-import os
 from codecs import BOM_UTF8
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -29,8 +23,6 @@ from numpy.typing import NDArray
 from pyarrow import csv
 
 from renyi.limits import check_memory
-from renyi.sources.files import existing, require
-from renyi.storage import first_line
 from renyi.warnings import warn
 
 VARIANTS = ("chromosome", "id", "position", "a1", "a2")
@@ -47,11 +39,6 @@ _CHROMOSOMES |= {name: name for name in ("X", "Y", "XY", "MT")}
 _MEMORY_PER_BYTE = 6  # of text, while it is read
 _RATIO = 0x9E3779B97F4A7C15  # odd, so that it has an inverse modulo 2**64
 _LONGEST = 2**24  # bytes of a line
-_GROUPS = ("CONTROL", "CASE")
-_GENOTYPES = ("A1A1", "A1A2", "A2A2")
-_COUNTS = [f"{group}_{genotype}" for group in _GROUPS for genotype in _GENOTYPES]
-_COUNTED = {"ID": "id", "A1": "a1", "A2": "a2"}
-_MOST = 10**12  # people
 
 
 # ---- variants
@@ -224,63 +211,6 @@ def _samples(path: Path, frame: pd.DataFrame, skip: int) -> pd.DataFrame:
             f"{first}: give every sample a unique id."
         )
     return frame
-
-
-# ---- counts
-
-
-@dataclass(frozen=True, eq=False)
-class GenotypeCounts:
-    """Variants, and counts of shape (d, 2, 3): controls and cases, 2, 1, 0 copies."""
-
-    variants: pd.DataFrame
-    counts: NDArray[np.int64]
-    path: str
-
-
-def read_genotype_counts(path: str | os.PathLike[str]) -> GenotypeCounts:
-    """Read the counts of a file."""
-    place = existing(path)
-    check_memory(_MEMORY_PER_BYTE * place.stat().st_size, f"Reading {place}")
-    kinds = dict.fromkeys((*_COUNTED, "CHROM"), pa.string())
-    kinds |= dict.fromkeys((*_COUNTS, "POS"), pa.int64())
-    kinds |= {f"#{name}": kind for name, kind in kinds.items()}
-    try:
-        table = csv.read_csv(
-            place,
-            parse_options=csv.ParseOptions(delimiter="\t", quote_char=False),
-            convert_options=csv.ConvertOptions(column_types=kinds, null_values=[]),
-        )
-        names = [name.removeprefix("#") for name in table.column_names]
-    except pa.ArrowInvalid as error:
-        raise ValueError(f"{place} cannot be read: {first_line(error)}.") from None
-    except UnicodeDecodeError:
-        raise ValueError(f"{place} is not text in UTF-8.") from None
-    if len(set(names)) < len(names):
-        raise ValueError(f"{place} names a column twice in its header.")
-    table = table.rename_columns(names)
-    require(place, names, [*_COUNTED, *_COUNTS])
-    if not table.num_rows:
-        raise ValueError(f"{place} has no variants below its header.")
-    frame = table.select([*_COUNTED]).to_pandas().rename(columns=_COUNTED)
-    frame["chromosome"] = "0"
-    if "CHROM" in names:
-        frame["chromosome"] = _chromosomes(table["CHROM"]).to_pandas()
-    frame["position"] = table["POS"].to_numpy() if "POS" in names else 0
-    columns = [table[name].to_numpy() for name in _COUNTS]
-    counts = np.stack(columns, axis=1).reshape(-1, 2, 3)
-    for bad, what in (
-        (counts.min(axis=(1, 2)) < 0, "a negative count"),
-        (counts.max(axis=(1, 2)) > _MOST, f"a count above {_MOST:,}"),
-        (counts.sum(axis=2).min(axis=1) <= 0, "no counts of cases or of controls"),
-    ):
-        if bad.any():
-            row = int(bad.argmax())
-            raise ValueError(
-                f"{place}, line {row + 2}: variant {frame['id'].iloc[row]!r:.60} has "
-                f"{what}."
-            )
-    return GenotypeCounts(frame, counts, str(place))
 
 
 # ---- lines and fields

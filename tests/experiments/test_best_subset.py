@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 import renyi
+from experiments.branch_and_bound import best_subset
 from renyi.solvers import ridge
-from renyi.solvers.best_subset import ALPHA, best_subset, forward, subset_value
+from renyi.solvers.forward_selection import ALPHA, forward, subset_value
 from support.joints import one_hot
 
 ROUNDING = 1e-10  # machine precision times the condition number, 1/ALPHA
