@@ -37,9 +37,10 @@ from renyi.encoding.columns import Label
 from renyi.encoding.encoder import Encoder
 from renyi.marginals.marginals import Marginals
 from renyi.progress import ProgressCallback
-from renyi.sources import csv, duckdb
+from renyi.sources import csv, databases, duckdb
 from renyi.sources.arrow import IpcFile, ParquetFile
 from renyi.sources.csv import CsvFile
+from renyi.sources.databases import DatabaseTable
 from renyi.streaming.counted_rows import CountedRows
 from renyi.streaming.run import Job, Source, Unit
 from renyi.streaming.spec import CountSpec, family, fitted_text
@@ -47,11 +48,11 @@ from renyi.streaming.spec import CountSpec, family, fitted_text
 _FIRST = 2**16  # rows that are looked at first
 _COSTS = (2, 12, 64)  # bytes in memory of a byte, a cell and a row of a file
 
-TableFile = CsvFile | ParquetFile | IpcFile
+TableFile = CsvFile | ParquetFile | IpcFile | DatabaseTable
 AnyPath = str | os.PathLike[str] | TableFile
 Paths = AnyPath | Iterable[AnyPath]
 
-_FORMATS: tuple[type[TableFile], ...] = (CsvFile, ParquetFile, IpcFile)
+_FORMATS = (CsvFile, ParquetFile, IpcFile)
 
 
 # ---- from what the user names to files
@@ -136,7 +137,7 @@ def distinct(paths: Iterable[Path]) -> list[Path]:
 
 def _matching(path: AnyPath) -> list[Path]:
     if isinstance(path, TableFile):
-        return [path.path]
+        return [Path(path.path)]
     if not is_searched(path):
         return [existing(path)]
     place = Path(path)
@@ -161,6 +162,8 @@ def _matching(path: AnyPath) -> list[Path]:
 def open_tables(paths: Paths) -> list[TableFile]:
     """Return all files of a table, all of one format; files that are open stay so."""
     given = _listed(paths)
+    if len(given) == 1 and isinstance(given[0], DatabaseTable):
+        return [given[0]]
     known = {each.path: each for each in given if isinstance(each, TableFile)}
     tables = [known.get(path) or opened(path) for path in matching(given)]
     for table in tables:
@@ -223,7 +226,8 @@ def read_table(
         found = table.read_whole(wanted)
     else:
         schema = pa.schema([table.schema.field(name) for name in wanted])
-        units = in_threads(lambda unit: list(unit.read()), table.units(0, wanted))
+        read = map if isinstance(table, DatabaseTable) else in_threads
+        units = read(lambda unit: list(unit.read()), table.units(0, wanted))
         parts = [batch.cast(schema) for batches in units for batch in batches]
         found = pa.Table.from_batches(parts, schema).unify_dictionaries()
     if not found.num_rows:
@@ -438,7 +442,7 @@ def _rows(
             how = (verbatim,) if isinstance(table, CsvFile) else ()
             yield from table.units(file, columns, *how)
 
-    paths = tuple(table.path for table in tables)
+    paths = tuple(table.path for table in tables if isinstance(table.path, Path))
     source = Source(_one_schema(tables, wanted), units, paths)
     if condition is None:
         return source
@@ -450,7 +454,7 @@ def _one_schema(tables: Sequence[TableFile], columns: list[str]) -> pa.Schema:
 
     A column without any value has no type of its own in some files.
     """
-    types: dict[str, tuple[pa.DataType, Path]] = {}
+    types: dict[str, tuple[pa.DataType, object]] = {}
     for table in tables:
         for name in columns:
             kind = table.schema.field(name).type
