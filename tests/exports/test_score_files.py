@@ -12,9 +12,9 @@ import pandas as pd
 import pytest
 
 from renyi.exports.score_files import GenotypeScores, manhattan, read_scores
+from renyi.files import checksum, to_bytes
 from renyi.limits import MemoryBudgetError, memory_limit
 from renyi.solvers.calibration import Calibration
-from renyi.storage import checksum, to_bytes
 from support.forgeries import GOLDEN
 from support.scores import (
     model_of,

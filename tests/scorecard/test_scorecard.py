@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from renyi import Encoder, RenyiClassifier, Scorecard
 from renyi.datasets import load
 from renyi.exports import point_tables
-from renyi.storage import read_json, write_json
+from renyi.files import read_json, write_json
 
 
 @pytest.fixture(scope="module")
@@ -237,7 +237,7 @@ def test_saving_leaves_nothing_half_written(votes, tmp_path, monkeypatch):
     clf = votes[2]
     place = tmp_path / "model.json"
     place.write_text("the old file")
-    monkeypatch.setattr("renyi.storage.os.replace", broken)
+    monkeypatch.setattr("renyi.files.os.replace", broken)
     with pytest.raises(OSError, match="no room"):
         clf.save(place)
     assert place.read_text() == "the old file"

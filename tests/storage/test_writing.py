@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from renyi import Marginals, RenyiClassifier, storage, writing
+from renyi import Marginals, RenyiClassifier, files
 from renyi.scorecard import Scorecard
 from support.forgeries import MARGINALS
 
@@ -48,14 +48,14 @@ def test_a_failure_at_any_step_leaves_the_old_file(tmp_path, monkeypatch, step):
 
     monkeypatch.setattr(os, step, fail)
     with pytest.raises(OSError, match="failed"):
-        storage.write_json(place, {"a": 1})
+        files.write_json(place, {"a": 1})
     assert place.read_bytes() == b"old" and os.listdir(tmp_path) == ["m.json"]
 
 
 def test_an_interrupt_leaves_the_old_file(tmp_path):
     place = tmp_path / "m"
     place.write_bytes(b"old")
-    with pytest.raises(KeyboardInterrupt), storage.replacing(place) as stream:
+    with pytest.raises(KeyboardInterrupt), files.replacing(place) as stream:
         stream.write(b"half")
         raise KeyboardInterrupt
     assert place.read_bytes() == b"old" and os.listdir(tmp_path) == ["m"]
@@ -65,7 +65,7 @@ def test_what_json_cannot_hold_leaves_the_old_file(tmp_path):
     place = tmp_path / "m"
     place.write_bytes(b"old")
     with pytest.raises(ValueError, match="not JSON compliant"):
-        storage.write_json(place, {"a": float("nan")})
+        files.write_json(place, {"a": float("nan")})
     assert place.read_bytes() == b"old" and os.listdir(tmp_path) == ["m"]
 
 
@@ -86,7 +86,7 @@ def test_places_that_are_no_files_are_named(tmp_path):
 
 def test_permissions_are_those_of_any_new_file(tmp_path):
     (tmp_path / "plain").write_bytes(b"")
-    storage.write_json(tmp_path / "m", {"a": 1})
+    files.write_json(tmp_path / "m", {"a": 1})
     modes = {(tmp_path / name).stat().st_mode for name in ("plain", "m")}
     assert len(modes) == 1
 
@@ -96,14 +96,14 @@ def test_permissions_of_an_old_file_are_kept(tmp_path):
     for mode in (0o600, 0o664):
         place.write_bytes(b"old")
         place.chmod(mode)
-        storage.write_json(place, {"a": 1})
+        files.write_json(place, {"a": 1})
         assert place.stat().st_mode & 0o777 == mode
 
 
 def test_the_process_keeps_its_umask(tmp_path, monkeypatch):
     # Between two calls, other threads would make files that anyone may write to.
     monkeypatch.setattr(os, "umask", lambda _: pytest.fail("umask was changed"))
-    storage.write_json(tmp_path / "m", {"a": 1})
+    files.write_json(tmp_path / "m", {"a": 1})
     assert (tmp_path / "m").exists()
 
 
@@ -113,7 +113,7 @@ def test_errors_of_the_system_name_the_file(tmp_path, monkeypatch):
 
     monkeypatch.setattr(os, "fsync", full)
     with pytest.raises(OSError, match=r"No space left .*m\.json'") as caught:
-        storage.write_json(tmp_path / "m.json", {"a": 1})
+        files.write_json(tmp_path / "m.json", {"a": 1})
     assert caught.value.filename == str(tmp_path / "m.json")
 
 
@@ -124,7 +124,7 @@ def test_links_are_followed(tmp_path):
     (tmp_path / "sub").mkdir()
     (tmp_path / "link").symlink_to("sub/m")
     for number in (1, 2):  # the file is not there at first
-        storage.write_json(tmp_path / "link", {"a": number})
+        files.write_json(tmp_path / "link", {"a": number})
         assert (tmp_path / "link").is_symlink()
         assert f'"a": {number}' in (tmp_path / "sub" / "m").read_text()
     assert os.listdir(tmp_path / "sub") == ["m"]
@@ -135,48 +135,48 @@ def test_what_is_no_file_is_refused(tmp_path):
     (tmp_path / "ring").symlink_to("ring")
     for place in (tmp_path / "pipe", tmp_path / "ring", "/dev/full", "/dev/null"):
         with pytest.raises(OSError, match=os.path.basename(place)):
-            storage.write_json(place, {"a": 1})
+            files.write_json(place, {"a": 1})
 
 
 def test_names_may_be_as_long_as_the_system_allows(tmp_path):
     place = tmp_path / ("ä" * 127)
-    storage.write_json(place, {"a": 1})
+    files.write_json(place, {"a": 1})
     assert list(tmp_path.iterdir()) == [place]
 
 
 def test_what_a_killed_writer_left_is_deleted_by_the_next(tmp_path):
     place, other = tmp_path / "m", tmp_path / "other"
-    with writing.replacing(place) as stream:
+    with files.replacing(place) as stream:
         (name,) = os.listdir(tmp_path)
         stream.write(b"one")
         for path in (place, other):  # writers of this and another file live meanwhile
-            with writing.replacing(path):
+            with files.replacing(path):
                 assert name in os.listdir(tmp_path)
     dead, live = (tmp_path / f"{name[:-12]}{k:012x}" for k in range(2))
     dead.write_bytes(b"half")
     (tmp_path / f"{name[:-12]}link").symlink_to(place)
     with live.open("xb") as stream:
-        assert writing.hold(stream, live)
-        storage.write_json(other, {"a": 1})
+        assert files.hold(stream, live)
+        files.write_json(other, {"a": 1})
         assert dead.exists()
-        storage.write_json(place, {"a": 1})
+        files.write_json(place, {"a": 1})
         assert not dead.exists() and live.exists()
     assert place.is_file()
 
 
 def test_a_file_that_is_swept_before_it_is_locked_is_made_again(tmp_path, monkeypatch):
-    place, hold = tmp_path / "m", writing.hold
+    place, hold = tmp_path / "m", files.hold
     lost = []
 
     def late(stream, path):
         if len(lost) < 3:
             lost.append(path)
-            writing.sweep(place)  # of another process, just then
+            files.sweep(place)  # of another process, just then
             assert not path.exists()
         return hold(stream, path)
 
-    monkeypatch.setattr(writing, "hold", late)
-    storage.write_json(place, {"a": 1})
+    monkeypatch.setattr(files, "hold", late)
+    files.write_json(place, {"a": 1})
     assert len(set(lost)) == 3 and os.listdir(tmp_path) == ["m"]
 
 
@@ -192,7 +192,7 @@ def test_files_of_two_writers_are_not_mixed(tmp_path, monkeypatch):
     def write(mark):
         for _ in range(5):
             writers = {tmp_path / n: lambda stream: stream.write(mark) for n in names}
-            writing.replace_together(writers)
+            files.replace_together(writers)
 
     with ThreadPoolExecutor(4) as pool:
         list(pool.map(write, [b"a", b"b", b"c", b"d"]))
@@ -211,11 +211,11 @@ def test_old_files_are_not_taken_for_those_of_killed_writers(
         if not links:
             raise OSError("no links here")
         link(source, name)
-        writing.sweep(place)
+        files.sweep(place)
         seen.append(os.path.exists(name))
 
     monkeypatch.setattr(os, "link", swept)
-    writing.replace_together({place: lambda stream: stream.write(b"new")})
+    files.replace_together({place: lambda stream: stream.write(b"new")})
     assert all(seen) and len(seen) == links
     assert os.listdir(tmp_path) == ["m"] and place.read_bytes() == b"new"
 
@@ -223,7 +223,7 @@ def test_old_files_are_not_taken_for_those_of_killed_writers(
 def test_a_lock_of_the_users_own_on_the_folder_does_no_harm(tmp_path):
     number = os.open(tmp_path, os.O_RDONLY)
     fcntl.flock(number, fcntl.LOCK_EX)  # as in flock . renyi fit …
-    writing.replace_together({tmp_path / "m": lambda stream: stream.write(b"new")})
+    files.replace_together({tmp_path / "m": lambda stream: stream.write(b"new")})
     os.close(number)
     assert os.listdir(tmp_path) == ["m"]
 

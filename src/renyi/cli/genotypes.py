@@ -27,6 +27,7 @@ from renyi.counting.packed import code_counts
 from renyi.endings import GENOTYPE_POINTS, LOCO
 from renyi.estimators.genotype_model import GenotypeModel
 from renyi.exports.score_files import GenotypeScores, manhattan
+from renyi.files import replacing
 from renyi.formatting import number_of, percent, printable, wrapped
 from renyi.progress import Progress
 from renyi.solvers.metrics import RiskMeasures, risk_measures
@@ -45,7 +46,6 @@ from renyi.sources.phenotypes import (
     read_sample_columns,
     two_classes,
 )
-from renyi.writing import replacing
 
 # Options that only genotypes have, and those that only tables have.
 OWN_OPTIONS: tuple[str, ...] = (

@@ -40,24 +40,25 @@ from renyi.exports.allele_matching import (
     texts_of,
 )
 from renyi.exports.score_formats import REVERSED, read_pgs, write_pgs, write_plink2
+from renyi.files import (
+    NUMBER,
+    Place,
+    check_fields,
+    checksum,
+    finite_numbers,
+    read_archive,
+    read_json,
+    replace_together,
+    valid,
+    write_archive,
+    write_json,
+)
 from renyi.limits import check_memory
 from renyi.rules import decide, logistic, project, reweighted
 from renyi.solvers.calibration import Calibration
 from renyi.solvers.metrics import intercept_at
 from renyi.sources.genotype_tables import VARIANTS
 from renyi.sources.genotypes import frequency_of, genotype_shares
-from renyi.storage import (
-    NUMBER,
-    check_fields,
-    checksum,
-    finite_numbers,
-    read_archive,
-    read_json,
-    valid,
-    write_archive,
-    write_json,
-)
-from renyi.writing import Place, replace_together
 
 Floats = NDArray[np.float64]
 

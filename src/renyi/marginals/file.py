@@ -32,10 +32,16 @@ from renyi.counting.onehot import offsets
 from renyi.counting.pair_counts import check_table_size
 from renyi.encoding.columns import Column, Columns, Levels
 from renyi.encoding.tuples import encoder_from_dict
+from renyi.files import (
+    Sink,
+    read_arrays,
+    read_diagonal,
+    read_header,
+    valid,
+    write_arrays,
+)
 from renyi.formatting import number_of
 from renyi.marginals import consistency
-from renyi.storage import read_arrays, read_diagonal, read_header, valid, write_arrays
-from renyi.writing import Sink
 
 if TYPE_CHECKING:
     import os

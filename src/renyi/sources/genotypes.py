@@ -40,6 +40,7 @@ from renyi.counting.packed import (
     pack,
     variant_bytes,
 )
+from renyi.files import first_line
 from renyi.formatting import number_of
 from renyi.limits import check_memory
 from renyi.progress import Progress, ProgressCallback
@@ -53,7 +54,6 @@ from renyi.sources.genotype_tables import (
     read_pvar,
 )
 from renyi.sources.phenotypes import listed_samples, listed_variants
-from renyi.storage import first_line
 from renyi.validation import import_extra
 from renyi.warnings import warn
 

@@ -24,15 +24,23 @@ from typing import IO, Any
 
 import numpy as np
 
+from renyi.files import (
+    check_fields,
+    hold,
+    parse,
+    replacing,
+    same_file,
+    sweep,
+    target,
+    to_bytes,
+)
 from renyi.marginals.consistency import TOLERANCE, check_counts
 from renyi.marginals.marginals import Marginals
-from renyi.storage import check_fields, parse, to_bytes
 from renyi.streaming.counter import PairCounter
 from renyi.streaming.run import WHOLE, Key, Record, changed, fingerprint, time_text
 from renyi.streaming.spec import TYPES, CountSpec, pack, unpack, write_packed
 from renyi.streaming.stream_columns import ColumnProfile
 from renyi.warnings import warn
-from renyi.writing import hold, replacing, same_file, sweep, target
 
 _KIND = "checkpoint"
 _SHARE = 20  # of the time between two writings to that of one, at least

@@ -33,7 +33,7 @@ from renyi.encoding.column_rules import (
 )
 from renyi.encoding.columns import RARE, Levels, check_column
 from renyi.encoding.encoder import Encoder
-from renyi.storage import read_archive, write_archive
+from renyi.files import read_archive, write_archive
 from renyi.streaming.counted_rows import CountedRows
 
 Floats = NDArray[np.float64]

@@ -44,7 +44,7 @@ from renyi.encoding.column_rules import (
 )
 from renyi.encoding.columns import Label, Levels, label_text, ranked
 from renyi.encoding.encoder import Encoder
-from renyi.storage import LABEL
+from renyi.files import LABEL
 from renyi.streaming.spec import Arrays, ColumnSpec, CountSpec, Summary, slices
 
 Places = NDArray[np.intp]
