@@ -295,7 +295,7 @@ def read_arrays(
 
 
 def read_archive(
-    source: IO[bytes], name: str, kind: str, versions: int, types: Sequence[str]
+    source: Sink, name: Place, kind: str, versions: int, types: Sequence[str]
 ) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
     """Read an archive that is not compressed; errors call it `name`."""
     with _opened(source, name, kind) as archive:
@@ -364,9 +364,7 @@ def _members(archive: zipfile.ZipFile) -> dict[str, zipfile.ZipInfo]:
     return infos
 
 
-def _check_size(
-    name: str, info: zipfile.ZipInfo, shapes: Mapping[str, Shape]
-) -> None:
+def _check_size(name: str, info: zipfile.ZipInfo, shapes: Mapping[str, Shape]) -> None:
     """Raise an error unless a part is known and has the size of its shape."""
     if name not in shapes:
         raise InvalidFileError(f"it has an unknown part {info.filename!r:.60}")

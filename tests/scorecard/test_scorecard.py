@@ -392,7 +392,7 @@ def test_what_cannot_be_read_again_is_not_written(votes, tmp_path):
         (lambda text: text[: len(text) // 2], "truncated"),
         (lambda text: text.replace('"risk": ', '"risk": NaN, "old": '), "NaN"),
         (lambda text: "", "truncated or not JSON"),
-        (lambda text: "[1, 2]", "no JSON object"),
+        (lambda text: "[1, 2]", "not contain a JSON object"),
         (lambda text: "[" * 100_000, "nested too deeply"),
         (
             lambda text: text.replace('"renyi-model"', '"other"'),

@@ -2,8 +2,8 @@
 
 ``killed_writers.py FOLDER KILLS SEED`` lets processes write one file alone and two
 together, again and again, until they are ended by SIGKILL or SIGTERM. After each kill
-every file must be a whole one that some writer wrote. The last writers are left to come
-to an end, and must leave nothing else.
+every file must be a whole one that some writer wrote. A killed writer may leave its
+temporary file, never half of a file in its place.
 """
 
 from __future__ import annotations
