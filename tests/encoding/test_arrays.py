@@ -12,9 +12,9 @@ import pyarrow as pa
 import pytest
 import scipy.sparse as sp
 
+from renyi.encoding.arrays import Labels, Numbers, as_table, column_names, parts
 from renyi.encoding.columns import label_order, label_text
 from renyi.encoding.encoder import Encoder
-from renyi.encoding.frame_columns import Labels, Numbers, as_table, column_names, parts
 
 
 def cells(table):
