@@ -53,7 +53,7 @@ OWN_OPTIONS: tuple[str, ...] = (
     *("build", "same_strand", "device", "loco"),
 )
 TABLE_OPTIONS: tuple[str, ...] = (
-    *("target", "where", "sql", "table", "checkpoint", "id", "drop", "numeric"),
+    *("target", "where", "sql", "table", "id", "drop", "numeric"),
     *("categorical", "weight", "bins", "min_count", "unseen", "class_conditional"),
     *("order", "rule", "class_weight", "objective", "calibration", "no_intercept"),
     *("confidence", "method", "marginals", "spreadsheet"),
