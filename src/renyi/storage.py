@@ -3,7 +3,7 @@
 What is read may come from a stranger: it is data, never code (no pickle), its checksum
 must agree, and no memory is taken for a size that the file merely declares.
 
-Models are JSON documents with a checksum. All else (marginals, checkpoints, counts sent
+Models are JSON documents with a checksum. All else (marginals, counts sent
 to another process) is an archive: npz with a JSON header and one checksum over
 everything. A few kilobytes of zip can unfold to gigabytes. So a header may be only so
 large, what it says fixes the names and shapes of the arrays, and the archive's

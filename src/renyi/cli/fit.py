@@ -187,8 +187,8 @@ def _check_rows_in_memory(args: Args, order: int) -> None:
     if streams.is_streamed(args, order) or streams.is_too_large(args, order):
         raise ValueError(
             "--confidence needs the rows in memory: name one file that fits into it, "
-            "without --where, --sql, --table and --checkpoint, or count two halves and "
-            "use 'renyi certify --halves'."
+            "without --where, --sql and --table, or count two halves and use 'renyi "
+            "certify --halves'."
         )
 
 

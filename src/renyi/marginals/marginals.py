@@ -374,7 +374,6 @@ class Marginals:
         where: str | None = None,
         sql: str | None = None,
         weight: str | None = None,
-        checkpoint: str | os.PathLike[str] | None = None,
         progress: Any = None,
     ) -> Marginals:
         """Count the pairs of a table in files: CSV, Parquet or Arrow, of any size.
@@ -399,9 +398,6 @@ class Marginals:
             and must give the same rows.
         weight : str, optional
             A column of weights; a row of weight 2 counts as two rows.
-        checkpoint : path, optional
-            A file that keeps what has been counted: the same call goes on from there
-            after a kill. It is deleted when all is done.
         progress : callable, optional
             Is given a `renyi.progress.Progress` now and then; ``print`` will do.
 
@@ -414,7 +410,7 @@ class Marginals:
         """
         from renyi.sources import files
 
-        kept = (columns, where, sql, weight, checkpoint, progress)
+        kept = (columns, where, sql, weight, progress)
         return files.marginals(path, target, encoder, class_conditional, *kept)
 
     @classmethod

@@ -211,8 +211,7 @@ class PairCounter(Summary):
         codes = np.empty(waiting.shape, np.min_scalar_type(max(self._sizes)))
         for j, places in enumerate(theirs):
             codes[j] = places[waiting[j]]
-        # Weights at once: sums are rounded, and a checkpoint, before which all that
-        # waits is counted, may not change them.
+        # Weights at once: sums are rounded, and do not depend on what waits.
         weights = None if self.spec.weight is None else other._weights[:count]
         if weights is not None or count > self._room:
             self._table.add(codes, self._sizes, weights)
