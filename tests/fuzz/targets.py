@@ -34,12 +34,12 @@ from renyi import (
     verify,
     write_proof,
 )
-from renyi.counting.packed import code_counts
-from renyi.exports.score_files import GenotypeScores, read_scores
 from renyi.files import to_bytes
+from renyi.genotypes.files import read_genotypes
+from renyi.genotypes.packed import code_counts
+from renyi.genotypes.scores import GenotypeScores, read_scores
 from renyi.solvers.calibration import Calibration
 from renyi.sources.files import read_table
-from renyi.sources.genotypes import read_genotypes
 from support.forgeries import signed
 from support.studies import codes, save_pgen, save_study
 

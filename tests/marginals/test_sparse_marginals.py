@@ -11,9 +11,10 @@ from renyi import Marginals, files
 from renyi.correlation import hgr, hgr_lower_bound, hgr_matrix
 from renyi.counting import pair_counts, sparse_counts
 from renyi.encoding.columns import Column, Columns, Levels
+from renyi.encoding.rows import coded_rows
 from renyi.limits import MemoryBudgetError, memory_limit
 from renyi.marginals import consistency
-from renyi.sources import frames
+from renyi.marginals.marginals import count_rows
 from renyi.streaming.spec import CountSpec
 from support.streams import counted, every_type, pieces
 
@@ -210,14 +211,10 @@ def test_streams_count_as_memory_does(sparse, weight) -> None:
         rows = rows.append_column("weight", pa.array(whole))
     frame = rows.drop_columns(["weight"]) if weight else rows
     spec = CountSpec.of(rows.schema, "y", weight=weight)
-    m = frames.marginals(
-        frame.drop_columns(["y"]),
-        frame["y"],
-        "y",
-        None,
-        False,
-        whole if weight else None,
-        refuse_identifiers=False,
+    features = frame.drop_columns(["y"])
+    weights = whole if weight else None
+    m = count_rows(
+        *coded_rows(features, frame["y"], "y", None, weights, refuse_identifiers=False)
     )
     for sizes, ways in (([700], 1), ([1, 60, 33], 3)):
         assert counted(pieces(rows, sizes), spec, ways) == m

@@ -15,7 +15,7 @@ import numpy as np
 
 from renyi import __version__
 from renyi.certificates.record import Certificate
-from renyi.encoding import column_rules
+from renyi.encoding import rules as column_rules
 from renyi.files import LABEL, NUMBER, Sink, check_fields, read_json, valid, write_json
 from renyi.marginals.file import DataDigest
 from renyi.scorecard import FORMAT, VERSION, Scorecard

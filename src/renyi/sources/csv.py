@@ -10,7 +10,7 @@ then a count of quotes tells which newlines are within; else the quoted cells ar
 for one by one.
 
 Cells stay text: whether a column is of numbers is a matter of the whole column, and
-decided elsewhere (`renyi.encoding.arrow_cells`).
+decided elsewhere (`renyi.encoding.arrow`).
 """
 
 from __future__ import annotations

@@ -29,12 +29,12 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from renyi.encoding.column_rules import (
+from renyi.encoding.encoder import Encoder
+from renyi.encoding.rules import (
     check_features,
     check_weight_column,
     missing_texts,
 )
-from renyi.encoding.encoder import Encoder
 from renyi.files import first_line
 from renyi.marginals.marginals import Marginals
 from renyi.progress import ProgressCallback
