@@ -2,7 +2,7 @@
 
 Options mean the same as for rows in memory (`renyi.cli.inputs`), and the counts are the
 same. What has to be seen of all rows together, such as a target with a single class, is
-checked of the counts (`renyi.encoding.column_rules`).
+checked of the counts (`renyi.encoding.rules`).
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ import pyarrow as pa
 from renyi import endings
 from renyi.cli import inputs
 from renyi.cli.output import Args, Meter
-from renyi.encoding.arrow_cells import weight_floats, without_views
-from renyi.encoding.column_rules import check_classes, counted_rows, missing_texts
+from renyi.encoding.arrow import weight_floats, without_views
 from renyi.encoding.columns import Column, Columns, Levels
 from renyi.encoding.encoder import Encoder, target_encoder
+from renyi.encoding.rows import RowSample, TrainingRows
+from renyi.encoding.rules import check_classes, counted_rows, missing_texts
 from renyi.endings import MARGINALS
 from renyi.limits import check_memory, memory_budget
 from renyi.marginals.marginals import Marginals
 from renyi.sources import databases, files, sql
-from renyi.sources.frames import RowSample, TrainingRows
 from renyi.streaming.counted_rows import CountedRows
 
 

@@ -30,7 +30,7 @@ import pyarrow as pa
 
 from renyi import endings
 from renyi.sources.duckdb import arrow_batches, duckdb_module, invalid_filter
-from renyi.storage import first_line, unreadable
+from renyi.files import first_line, unreadable
 from renyi.streaming.run import Unit, changed, fingerprint
 from renyi.validation import import_extra
 

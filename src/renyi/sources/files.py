@@ -5,7 +5,7 @@ read (`marginals`), in memory that does not grow with the number of rows. Severa
 are one table cut into pieces: they have the same columns, perhaps in another order, and
 a column has one type in all of them. A file that differs is named.
 
-Every cell of a CSV file is read as text first; `renyi.encoding.arrow_cells` then makes
+Every cell of a CSV file is read as text first; `renyi.encoding.arrow` then makes
 numbers of columns of numbers. A model is asked with files that were guessed
 differently: `kinds` says what its columns are, so that a column of labels is compared
 by its text as it stands in the file.
@@ -26,15 +26,15 @@ import pyarrow as pa
 
 from renyi import endings
 from renyi.compiled import in_threads
-from renyi.encoding.arrow_cells import (
+from renyi.encoding.arrow import (
     TextKind,
     requested_floats,
     typed_columns,
     without,
 )
-from renyi.encoding.column_rules import MISSING_CODES, check_names, missing_texts
 from renyi.encoding.columns import Label
 from renyi.encoding.encoder import Encoder
+from renyi.encoding.rules import MISSING_CODES, check_names, missing_texts
 from renyi.marginals.marginals import Marginals
 from renyi.progress import ProgressCallback
 from renyi.sources import csv, databases, duckdb

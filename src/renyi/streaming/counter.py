@@ -19,7 +19,9 @@ from numpy.typing import NDArray
 
 from renyi.counting import sparse_counts
 from renyi.counting.pair_counts import check_table_size, class_pair_counts, pair_counts
-from renyi.encoding.column_rules import (
+from renyi.encoding.columns import Column, Columns
+from renyi.encoding.encoder import target_encoder
+from renyi.encoding.rules import (
     NO_ROWS,
     NO_WEIGHT,
     check_identifiers,
@@ -29,8 +31,6 @@ from renyi.encoding.column_rules import (
     no_counted_rows,
     no_target,
 )
-from renyi.encoding.columns import Column, Columns
-from renyi.encoding.encoder import target_encoder
 from renyi.marginals.marginals import Marginals
 from renyi.streaming.counted_rows import Move, Piece
 from renyi.streaming.spec import (

@@ -24,16 +24,16 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from renyi.encoding.arrow_cells import check_type, plain_type, storage, weight_floats
-from renyi.encoding.column_rules import (
+from renyi.encoding.arrow import check_type, plain_array, plain_type, weight_floats
+from renyi.encoding.columns import RARE, Levels, check_column
+from renyi.encoding.encoder import Encoder
+from renyi.encoding.rules import (
     check_features,
     check_names,
     check_weight_column,
     missing_texts,
 )
-from renyi.encoding.columns import RARE, Levels, check_column
-from renyi.encoding.encoder import Encoder
-from renyi.storage import read_archive, write_archive
+from renyi.files import read_archive, write_archive
 from renyi.streaming.counted_rows import CountedRows
 
 Floats = NDArray[np.float64]
@@ -316,7 +316,7 @@ def slices(
             yield from slices(spec, piece, names, start, most)
             start = None if start is None else start + piece.num_rows
         return
-    columns = [storage(batch.column(name)) for name in names]
+    columns = [plain_array(batch.column(name)) for name in names]
     for low in range(0, batch.num_rows, most):
         rows = min(most, batch.num_rows - low)
         weights = None

@@ -29,7 +29,9 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from renyi import endings
-from renyi.counting.packed import (
+from renyi.files import first_line
+from renyi.formatting import number_of
+from renyi.genotypes.packed import (
     MISSING,
     OBSERVED,
     ONE,
@@ -40,11 +42,8 @@ from renyi.counting.packed import (
     pack,
     variant_bytes,
 )
-from renyi.formatting import number_of
-from renyi.limits import check_memory
-from renyi.progress import Progress, ProgressCallback
-from renyi.sources.files import existing
-from renyi.sources.genotype_tables import (
+from renyi.genotypes.samples import listed_samples, listed_variants
+from renyi.genotypes.tables import (
     HAPLOID,
     chromosome_name,
     read_bim,
@@ -52,8 +51,9 @@ from renyi.sources.genotype_tables import (
     read_psam,
     read_pvar,
 )
-from renyi.sources.phenotypes import listed_samples, listed_variants
-from renyi.storage import first_line
+from renyi.limits import check_memory
+from renyi.progress import Progress, ProgressCallback
+from renyi.sources.files import existing
 from renyi.validation import import_extra
 from renyi.warnings import warn
 

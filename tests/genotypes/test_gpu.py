@@ -13,8 +13,8 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from renyi.counting import gpu
-from renyi.counting.packed import PackedGenotypes
+from renyi.genotypes import gpu
+from renyi.genotypes.packed import PackedGenotypes
 
 
 @pytest.fixture(autouse=True)

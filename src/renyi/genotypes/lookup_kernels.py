@@ -27,7 +27,7 @@ from renyi.counting.kernels import (
     _vector,
     has,
 )
-from renyi.counting.packed_kernels import _turn_codes
+from renyi.genotypes.kernels import _turn_codes
 
 PAYS = has("avx2") and not _COUNTS_VECTORS
 

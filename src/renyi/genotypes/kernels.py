@@ -29,7 +29,7 @@ from renyi.counting.kernels import (
     _popcount,
     counted_bits,
 )
-from renyi.counting.packed import MANY, SPAN, TOGETHER
+from renyi.genotypes.packed import MANY, SPAN, TOGETHER
 
 WORDS = 128  # of a plane that are compared before the next are fetched
 BLOCKS = 2  # of so many words, before counts are written

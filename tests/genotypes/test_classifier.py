@@ -8,12 +8,12 @@ import pytest
 from numpy.testing import assert_allclose
 
 from renyi import RenyiClassifier
-from renyi.counting import genotype_kernel, packed
-from renyi.counting.packed import PackedGenotypes
-from renyi.estimators import genotype_model
-from renyi.estimators.classifier import GenotypeClassifier
-from renyi.solvers import ridge_dual
-from renyi.solvers.metrics import nagelkerke_r2
+from renyi.genotypes import fit as genotype_fit
+from renyi.genotypes import model as genotype_model
+from renyi.genotypes import packed
+from renyi.genotypes.classifier import GenotypeClassifier
+from renyi.genotypes.metrics import nagelkerke_r2
+from renyi.genotypes.packed import PackedGenotypes
 
 N, D = 37, 150
 
@@ -152,9 +152,9 @@ def test_numbers_are_those_of_renyi_classifier(study, alpha):
 
 def test_many_samples_go_downhill_to_the_same_alpha(study, monkeypatch):
     _, y, C, groups, G = study
-    alphas = ridge_dual.alpha_grid(G.d)
+    alphas = genotype_fit.alpha_grid(G.d)
     everywhere = GenotypeClassifier().fit(G, y, C).alpha_choice_
-    monkeypatch.setattr(ridge_dual, "EIGEN_ROWS", 0)
+    monkeypatch.setattr(genotype_fit, "EIGEN_ROWS", 0)
     some = GenotypeClassifier().fit(G, y, C).alpha_choice_
     assert len(some.alphas) < len(everywhere.alphas) == len(alphas)
     assert some.risk <= 1.02 * everywhere.risk
@@ -169,7 +169,7 @@ def test_alpha_of_conjugate_gradients_is_that_of_some_samples(study, monkeypatch
     _, y, *_, G = study
     monkeypatch.setattr(genotype_model, "CHOICE_SAMPLES", 20)
     clf = GenotypeClassifier(solver="cg", random_state=0).fit(G, y)
-    grid = ridge_dual.alpha_grid(G.d) * 20 / N
+    grid = genotype_fit.alpha_grid(G.d) * 20 / N
     assert np.isclose(clf.alpha_, grid).any()
 
 
@@ -202,7 +202,7 @@ class Elsewhere:
 @pytest.mark.parametrize("solver", ["exact", "cg"])
 def test_products_on_another_device(study, monkeypatch, solver, missing):
     _, y, C, _, G = study
-    monkeypatch.setattr(genotype_kernel, "DeviceGenotypes", Elsewhere)
+    monkeypatch.setattr(genotype_fit, "DeviceGenotypes", Elsewhere)
     given = {"solver": solver, "missing": missing, "random_state": 0}
     here = GenotypeClassifier(2.5, **given).fit(G, y, C)
     Elsewhere.calls.clear()
@@ -251,7 +251,7 @@ def test_noise_adds_nothing_to_covariates():
         G = PackedGenotypes.from_codes(rng.choice([0, 2, 3], (200, 150)))
         y, C = rng.integers(0, 2, 150), rng.normal(size=(150, 4))
         clf = GenotypeClassifier(alpha=3000.0).fit(G, y, C)
-        alone = ridge_dual.covariates_alone(y, C, None)
+        alone = genotype_fit.covariates_alone(y, C, None)
         assert_allclose(clf.left_out_genetic_, clf.left_out_ - alone, atol=1e-9)
         added.append(nagelkerke_r2(clf.left_out_genetic_, y, C))
         with_them.append(nagelkerke_r2(clf.left_out_scores_, y, C))

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from renyi import Marginals
-from renyi.encoding.arrow_cells import from_decimals, weight_floats
+from renyi.encoding.arrow import from_decimals, weight_floats
 from renyi.streaming.counter import PairCounter
 from renyi.streaming.spec import CountSpec
 from support.streams import reference

@@ -1,7 +1,7 @@
 r"""Two classes from packed genotypes, many variants and few samples.
 
-With A what every two samples have in common (`renyi.counting.genotype_kernel`), the fit
-takes n unknowns however many variants there are (`renyi.solvers.ridge_dual`): one
+With A what every two samples have in common, the fit takes n unknowns however many
+variants there are (`renyi.genotypes.fit`): one
 factorisation of n × n numbers, or conjugate gradients on products with the packed
 genotypes. Sums of the samples' weights then are the points of every variant.
 
@@ -19,20 +19,21 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
 from renyi import rules
-from renyi.counting import packed
-from renyi.counting.genotype_kernel import MISSING_AS, GenotypeKernel
-from renyi.counting.packed import PackedGenotypes, packed_of
-from renyi.limits import memory_budget
-from renyi.solvers.calibration import Calibration, temperature
-from renyi.solvers.metrics import auc
-from renyi.solvers.ridge import AlphaChoice, LeftOut, check_alpha
-from renyi.solvers.ridge_dual import (
+from renyi.genotypes import packed
+from renyi.genotypes.fit import (
+    MISSING_AS,
+    GenotypeKernel,
     KernelFit,
     covariates_alone,
     fit_kernel,
     fit_products,
     unpenalised,
 )
+from renyi.genotypes.packed import PackedGenotypes, packed_of
+from renyi.limits import memory_budget
+from renyi.solvers.calibration import Calibration, temperature
+from renyi.solvers.metrics import auc
+from renyi.solvers.ridge import AlphaChoice, LeftOut, check_alpha
 from renyi.validation import check_choice
 
 Floats = NDArray[np.float64]

@@ -24,15 +24,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from renyi.encoding.column_rules import (
-    MAX_INTEGER_LABELS,
-    check_weights,
-    is_binned,
-    label_numbers,
-    no_weight,
-    not_numeric,
-    without_missing,
-)
 from renyi.encoding.columns import (
     DIGITS,
     Label,
@@ -40,6 +31,15 @@ from renyi.encoding.columns import (
     plain_label,
     ranked,
     time_texts,
+)
+from renyi.encoding.rules import (
+    MAX_INTEGER_LABELS,
+    check_weights,
+    is_binned,
+    label_numbers,
+    no_weight,
+    not_numeric,
+    without_missing,
 )
 from renyi.warnings import warn
 
@@ -97,7 +97,7 @@ def check_moments(name: str, values: Array) -> None:
 
 
 def plain_type(kind: pa.DataType) -> pa.DataType:
-    """Return the type that `storage` gives values of a type."""
+    """Return the type that `plain_array` gives values of a type."""
     if isinstance(kind, pa.BaseExtensionType):
         named = {"arrow.uuid": _LABELS, "arrow.bool8": pa.bool_()}
         return named.get(kind.extension_name) or plain_type(kind.storage_type)
@@ -106,7 +106,7 @@ def plain_type(kind: pa.DataType) -> pa.DataType:
     return _WITHOUT_VIEWS.get(kind, kind)
 
 
-def storage(column: Array) -> Array:
+def plain_array(column: Array) -> Array:
     """Return the values of an extension type, or of one that Arrow can do little with.
 
     UUIDs are their texts, runs are decoded, and views are plain texts or bytes.
@@ -119,9 +119,9 @@ def storage(column: Array) -> Array:
             cells.indices, pa.array(texts, pa.string())
         )
     if isinstance(kind, pa.BaseExtensionType):
-        return storage(column.storage).cast(plain_type(kind))
+        return plain_array(column.storage).cast(plain_type(kind))
     if pa.types.is_run_end_encoded(kind):
-        return storage(pc.run_end_decode(column))
+        return plain_array(pc.run_end_decode(column))
     made = plain_type(kind)
     return column if made is kind else column.cast(made)
 
@@ -164,9 +164,9 @@ def weight_floats(name: str, column: Array, start: int | None = 0) -> Floats:
     if isinstance(column, pa.ChunkedArray):
         pieces = column.chunks
     else:
-        column = storage(column)
+        column = plain_array(column)
         if pa.types.is_dictionary(column.type):
-            column = storage(column.dictionary_decode())
+            column = plain_array(column.dictionary_decode())
         check_type(name, column.type)
         if pa.types.is_string(column.type) or pa.types.is_large_string(column.type):
             column = trimmed(column)
@@ -219,7 +219,7 @@ def coded(column: Array) -> tuple[Array, Array]:
             column = from_decimals(column)
         # Never null_encoding="encode": on string views it turns null into "".
         column = column.dictionary_encode()
-    values = storage(column.dictionary)
+    values = plain_array(column.dictionary)
     if pa.types.is_dictionary(values.type):
         values = values.dictionary_decode()
     return column.indices, values
@@ -242,7 +242,7 @@ def labels(dictionary: Array, text: str, missing: frozenset[str]) -> list[Label]
     if text:
         dictionary = trimmed(dictionary)
     if text == "figures":
-        dictionary = figures(dictionary)
+        dictionary = numeric_labels(dictionary)
     elif text in ("integers", "numbers"):
         kind = pa.int64() if text == "integers" else pa.float64()
         dictionary = without(dictionary, missing).cast(kind)
@@ -272,7 +272,7 @@ def number_text(text: str) -> str:
     return label_text(float(text)) if re.match(_NUMBER, text) else text
 
 
-def figures(texts: Array) -> Array:
+def numeric_labels(texts: Array) -> Array:
     """Return labels that are numbers as these are compared, each cell for itself."""
     known = (None if text in _NOT_A_NUMBER else text for text in texts.to_pylist())
     return pa.array([text and number_text(text) for text in known], pa.string())
@@ -541,7 +541,7 @@ def _together(
     indices, dictionary = coded(cells)
     dictionary = trimmed(dictionary)
     if kind == "figure":
-        dictionary = figures(dictionary)
+        dictionary = numeric_labels(dictionary)
     texts = without(dictionary, missing)
     patterns = (_INTEGER, _SMALL_INTEGER, _NUMBER, _CODE, rf"^({_NUMBERLIKE})")
     flags = [pc.match_substring_regex(texts, pattern) for pattern in patterns]
@@ -596,7 +596,7 @@ def typed(
         column = pc.utf8_trim_whitespace(column)
     if kind == "figure":
         indices, dictionary = coded(column.combine_chunks())
-        column = pa.chunked_array([figures(dictionary).take(indices)])
+        column = pa.chunked_array([numeric_labels(dictionary).take(indices)])
         few = _few(column)
     if kind == "label":
         return column

@@ -21,17 +21,24 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from renyi import __version__
-from renyi.counting.packed import (
-    CODES,
-    MISSING,
-    OBSERVED,
-    PackedGenotypes,
-    code_counts,
-    scores,
-)
 from renyi.drawing import axes, literal
 from renyi.endings import GENOTYPE_POINTS
-from renyi.exports.allele_matching import (
+from renyi.files import (
+    NUMBER,
+    Place,
+    check_fields,
+    checksum,
+    finite_numbers,
+    read_archive,
+    read_json,
+    replace_together,
+    valid,
+    write_archive,
+    write_json,
+)
+from renyi.genotypes.files import frequency_of, genotype_shares
+from renyi.genotypes.formats import REVERSED, read_pgs, write_pgs, write_plink2
+from renyi.genotypes.matching import (
     MatchRecord,
     build_of,
     chromosomes,
@@ -39,25 +46,19 @@ from renyi.exports.allele_matching import (
     match_variants,
     texts_of,
 )
-from renyi.exports.score_formats import REVERSED, read_pgs, write_pgs, write_plink2
+from renyi.genotypes.metrics import intercept_at
+from renyi.genotypes.packed import (
+    CODES,
+    MISSING,
+    OBSERVED,
+    PackedGenotypes,
+    code_counts,
+    scores,
+)
+from renyi.genotypes.tables import VARIANTS
 from renyi.limits import check_memory
 from renyi.rules import decide, logistic, project, reweighted
 from renyi.solvers.calibration import Calibration
-from renyi.solvers.metrics import intercept_at
-from renyi.sources.genotype_tables import VARIANTS
-from renyi.sources.genotypes import frequency_of, genotype_shares
-from renyi.storage import (
-    NUMBER,
-    check_fields,
-    checksum,
-    finite_numbers,
-    read_archive,
-    read_json,
-    valid,
-    write_archive,
-    write_json,
-)
-from renyi.writing import Place, replace_together
 
 Floats = NDArray[np.float64]
 
@@ -204,7 +205,7 @@ class GenotypeScores:
         Parameters
         ----------
         genotypes : Genotypes
-            With `packed` and `variants`, as `renyi.sources.genotypes` reads them.
+            With `packed` and `variants`, as `renyi.genotypes.files` reads them.
         covariates : DataFrame, optional
             Columns by the names of the model's covariates, a row per sample.
         build : str, optional
@@ -239,15 +240,10 @@ class GenotypeScores:
             counts = code_counts(kept.take(variants=unknown)).astype(np.float64)
             counts[:, MISSING] = 0
             points[unknown, MISSING] = _mean_points(points[unknown], counts)
-        total = scores(kept, points) + self.intercept + self._absent(match.model)
+        total = (
+            scores(kept, points) + self.intercept + mean_of_unused(self, match.model)
+        )
         return Scored(total + self._of_covariates(covariates, G.n), match.record)
-
-    def _absent(self, used: NDArray[np.int64]) -> float:
-        """Return what the variants add that are not used, where means are known."""
-        if "mean" not in self.variants or len(used) == len(self.variants):
-            return 0.0
-        means = np.delete(self.variants["mean"].to_numpy(np.float64), used)
-        return float(np.nan_to_num(means).sum())
 
     def _of_covariates(self, table: Any, n: int) -> Any:
         """Return what the covariates add."""
@@ -421,6 +417,14 @@ class GenotypeScores:
             model = {} if found.model is None else _plain_fields(found.model)
             model["build"] = found.build
             return cls(found.variants, found.points, **model)
+
+
+def mean_of_unused(model: GenotypeScores, used: NDArray[np.int64]) -> float:
+    """Return what the variants add that are not used, where means are known."""
+    if "mean" not in model.variants or len(used) == len(model.variants):
+        return 0.0
+    means = np.delete(model.variants["mean"].to_numpy(np.float64), used)
+    return float(np.nan_to_num(means).sum())
 
 
 def filled_points(model: GenotypeScores) -> Floats:

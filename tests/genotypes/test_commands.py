@@ -282,8 +282,8 @@ def test_answers_with_probabilities_and_scores(good, model):
 
 
 def test_the_commands_answer_as_the_classifier_does(good, study):
-    from renyi.estimators.classifier import GenotypeClassifier
-    from renyi.sources.genotypes import read_genotypes
+    from renyi.genotypes.classifier import GenotypeClassifier
+    from renyi.genotypes.files import read_genotypes
 
     G, y = read_genotypes(study), np.repeat([0, 1], 30)
     clf = GenotypeClassifier().fit(G, y)

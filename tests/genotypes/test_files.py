@@ -9,9 +9,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from renyi.genotypes.files import Filters, minor_allele_frequencies, read_genotypes
+from renyi.genotypes.samples import read_sample_columns, two_classes
 from renyi.limits import MemoryBudgetError, memory_limit
-from renyi.sources.genotypes import Filters, minor_allele_frequencies, read_genotypes
-from renyi.sources.phenotypes import read_sample_columns, two_classes
 from renyi.warnings import DataWarning
 from support.studies import codes, needs_plink2, plink2, save_pgen, save_study
 

@@ -3,7 +3,7 @@ r"""Genotypes as PLINK packs them, four to a byte, and the products of their one
 A genotype is one of four codes, the two bits of a .bed file: 0 two copies of the first
 allele A1, 1 missing, 2 one copy, 3 none. W has four indicators per variant; it is never
 written out, and genotypes are unpacked to bytes for one block of variants at a time.
-The products take numpy, or the compiled loops of `renyi.counting.packed_kernels`.
+The products take numpy, or the compiled loops of `renyi.genotypes.kernels`.
 
 Both give the same numbers, those in floating point to the last bit: they add in the
 same order, which depends neither on the number of threads nor, for the score of a
@@ -43,8 +43,8 @@ TWO, MISSING, ONE, NONE = range(CODES)  # copies of A1
 OBSERVED = [TWO, ONE, NONE]
 COPIES = np.array([0.0, np.nan, 1.0, 2.0])
 """Copies of the second allele by code."""
-KERNELS = "renyi.counting.packed_kernels"
-LOOKUPS = "renyi.counting.lookup_kernels"
+KERNELS = "renyi.genotypes.kernels"
+LOOKUPS = "renyi.genotypes.lookup_kernels"
 BLOCK = 2**22  # genotypes unpacked at a time
 CHUNK = 4_096  # variants whose points are added up before they join the rest
 SPAN = 16  # bytes of a variant whose sums are added up before they join the rest

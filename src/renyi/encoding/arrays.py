@@ -2,13 +2,13 @@
 
 A *part* is one or more columns of the caller's table in one of two plain forms:
 
-* `Labels`: integer codes of shape (columns, rows) into one list of labels shared by
+* `LabelBlock`: integer codes of shape (columns, rows) into one list of labels shared by
   all columns of the part; the code ``len(labels)`` stands for a missing cell.
-* `Numbers`: the float values of one column, NaN where missing.
+* `NumberColumn`: the float values of one column, NaN where missing.
 
 Columns of one type are taken together, because a Python loop over 10,000 columns costs
-more than the work itself. `resolve` then makes each column a number or labels by
-`renyi.encoding.column_rules`.
+more than the work itself. `split_by_kind` then makes each column a number or labels by
+`renyi.encoding.rules`.
 """
 
 from __future__ import annotations
@@ -23,17 +23,18 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from renyi.encoding.arrow_cells import (
+from renyi.encoding.arrow import (
     check_moments,
     check_type,
     coded,
     entries,
     filled,
     from_decimals,
-    storage,
+    plain_array,
 )
 from renyi.encoding.bins import EXACT
-from renyi.encoding.column_rules import (
+from renyi.encoding.columns import Label, factorized, label_text, plain_label, ranked
+from renyi.encoding.rules import (
     MAX_INTEGER_LABELS,
     check_names,
     is_binned,
@@ -41,7 +42,6 @@ from renyi.encoding.column_rules import (
     missing_numbers,
     without_missing,
 )
-from renyi.encoding.columns import Label, factorized, label_text, plain_label, ranked
 
 # Integer columns whose values span at most this range are coded by subtraction.
 _SMALL_RANGE = 256
@@ -56,7 +56,7 @@ _SHARED = 4096
 _LABEL_CELLS = 2**21  # columns times labels that are looked at at a time
 
 
-class Labels(NamedTuple):
+class LabelBlock(NamedTuple):
     """Columns as codes into one shared, sorted list of labels.
 
     A `categorical` column is of labels by its type, even if they are numbers.
@@ -68,10 +68,11 @@ class Labels(NamedTuple):
     categorical: bool = False
 
 
-class Numbers(NamedTuple):
+class NumberColumn(NamedTuple):
     """One numeric column; `integer` if every value is a whole number by type.
 
-    Integers stay integers until `resolve`: as floats, labels above 2**53 would merge.
+    Integers stay integers until `split_by_kind`: as floats, labels above 2**53 would
+    merge.
     """
 
     name: str
@@ -84,7 +85,7 @@ class Numbers(NamedTuple):
         return [self.name]
 
 
-Part = Labels | Numbers
+Block = LabelBlock | NumberColumn
 
 
 def column_names(X: Any) -> list[str] | None:
@@ -150,7 +151,7 @@ def as_objects(values: Any) -> NDArray[Any]:
     return np.asarray(values, kind)
 
 
-def parts(table: Any, names: Sequence[str]) -> Iterator[Part]:
+def parts(table: Any, names: Sequence[str]) -> Iterator[Block]:
     """Yield the columns of a table made by `as_table` as parts, in any order."""
     if isinstance(table, pa.Table):
         yield from _from_arrow_columns(names, table.columns)
@@ -185,7 +186,7 @@ def _runs(kinds: list[Any]) -> Iterator[tuple[Any, list[int]]]:
         yield kinds[places[0]], places
 
 
-def _from_frame(names: Sequence[str], frame: Any, kind: Any) -> Iterator[Part]:
+def _from_frame(names: Sequence[str], frame: Any, kind: Any) -> Iterator[Block]:
     """Take columns of one type."""
     if isinstance(kind, np.dtype) and kind.kind in "biufO":
         yield from _from_array(names, frame.to_numpy())
@@ -203,7 +204,7 @@ def _from_frame(names: Sequence[str], frame: Any, kind: Any) -> Iterator[Part]:
         yield from _from_arrow_columns(names, columns)
 
 
-def _from_categoricals(names: Sequence[str], columns: list[Any]) -> Iterator[Part]:
+def _from_categoricals(names: Sequence[str], columns: list[Any]) -> Iterator[Block]:
     """Take neighbours together that have the same categories in the same order."""
     low = 0
     labels = columns[0].categories
@@ -218,7 +219,9 @@ def _from_categoricals(names: Sequence[str], columns: list[Any]) -> Iterator[Par
         labels = other
 
 
-def _from_arrow_columns(names: Sequence[str], columns: Iterable[Any]) -> Iterator[Part]:
+def _from_arrow_columns(
+    names: Sequence[str], columns: Iterable[Any]
+) -> Iterator[Block]:
     """Take neighbours of one type together while that is a small array."""
     waiting: list[Any] = []
     for j, column in enumerate(columns):
@@ -270,7 +273,7 @@ def _halves(d: int, n: int) -> Iterator[slice]:
         yield slice(low, low + step)
 
 
-def _together(names: Sequence[str], columns: list[Any]) -> Iterator[Part]:
+def _together(names: Sequence[str], columns: list[Any]) -> Iterator[Block]:
     """Take columns of one type by a shared dictionary, if most of it is in each.
 
     What is done for each column grows with the dictionary: where columns have labels of
@@ -290,22 +293,22 @@ def _together(names: Sequence[str], columns: list[Any]) -> Iterator[Part]:
     yield as_labels(names, codes, encoded.dictionary.to_pylist())
 
 
-def _from_arrow(name: str, column: Any) -> Part:
-    column = storage(_one_array(column))
+def _from_arrow(name: str, column: Any) -> Block:
+    column = plain_array(_one_array(column))
     check_type(name, column.type)
     if pa.types.is_decimal(column.type):
         column = from_decimals(column)
     kind = column.type
     if pa.types.is_floating(kind):
         values = column.cast(pa.float64()).to_numpy(zero_copy_only=False)
-        return Numbers(name, values, False)
+        return NumberColumn(name, values, False)
     indices, dictionary = coded(column)
     check_moments(name, dictionary)
     many = pa.types.is_integer(kind) and is_binned(True, len(dictionary))
     if many and column.null_count:  # what becomes floats, may lose digits
         many = max(map(abs, pc.min_max(column).as_py().values())) <= EXACT
     if many:
-        return Numbers(name, column.to_numpy(zero_copy_only=False), True)
+        return NumberColumn(name, column.to_numpy(zero_copy_only=False), True)
     categorical = pa.types.is_dictionary(kind)
     return as_labels([name], filled(indices)[None, :], entries(dictionary), categorical)
 
@@ -313,15 +316,15 @@ def _from_arrow(name: str, column: Any) -> Part:
 # ---- columns of arrays
 
 
-def _from_array(names: Sequence[str], X: NDArray[Any]) -> Iterator[Part]:
+def _from_array(names: Sequence[str], X: NDArray[Any]) -> Iterator[Block]:
     kind = X.dtype.kind
     if kind == "b":
-        yield Labels(names, np.ascontiguousarray(X.T).view(np.uint8), [False, True])
+        yield LabelBlock(names, np.ascontiguousarray(X.T).view(np.uint8), [False, True])
     elif kind in "iu":
         yield from _from_integers(names, X)
     elif kind == "f":
         for j, name in enumerate(names):
-            yield Numbers(name, X[:, j].astype(np.float64), False)
+            yield NumberColumn(name, X[:, j].astype(np.float64), False)
     elif kind in "OUST":
         yield from _from_objects(names, X)
     elif kind == "V":
@@ -331,11 +334,11 @@ def _from_array(names: Sequence[str], X: NDArray[Any]) -> Iterator[Part]:
             yield _from_arrow(name, pa.array(X[:, j], from_pandas=True))
 
 
-def _from_integers(names: Sequence[str], X: NDArray[Any]) -> Iterator[Part]:
+def _from_integers(names: Sequence[str], X: NDArray[Any]) -> Iterator[Block]:
     if X.shape[1] < _WIDE and X.dtype.itemsize > 1 and X.flags.c_contiguous:
         small = _transposed(X, 0, checked=False)
         if small is not None:
-            yield Labels(names, small, list(range(int(small.max()) + 1)))
+            yield LabelBlock(names, small, list(range(int(small.max()) + 1)))
             return
     low = int(X.min())
     high = int(X.max())
@@ -343,18 +346,18 @@ def _from_integers(names: Sequence[str], X: NDArray[Any]) -> Iterator[Part]:
         step = max(1, _LABEL_CELLS // (high - low + 1))
         for j in range(0, X.shape[1], step):
             small = _shifted(X[:, j : j + step], low)
-            yield Labels(names[j : j + step], small, list(range(low, high + 1)))
+            yield LabelBlock(names[j : j + step], small, list(range(low, high + 1)))
         return
     for j, name in enumerate(names):
         column = X[:, j : j + 1]
         low = int(column.min())
         high = int(column.max())
         if high - low < _SMALL_RANGE:
-            yield Labels([name], _shifted(column, low), list(range(low, high + 1)))
+            yield LabelBlock([name], _shifted(column, low), list(range(low, high + 1)))
             continue
         codes, values = pd.factorize(column[:, 0])
         if is_binned(True, len(values)):
-            yield Numbers(name, column[:, 0], True)
+            yield NumberColumn(name, column[:, 0], True)
         else:
             yield as_labels([name], codes[None, :], values.tolist())
 
@@ -391,7 +394,7 @@ def _transposed(X: NDArray[Any], low: int, checked: bool) -> NDArray[np.uint8] |
     return out
 
 
-def _from_objects(names: Sequence[str], X: NDArray[Any]) -> Iterator[Labels]:
+def _from_objects(names: Sequence[str], X: NDArray[Any]) -> Iterator[LabelBlock]:
     """Take many columns together, few or such that differ in type each for itself."""
     cells = X.T
     if X.dtype.kind == "S":
@@ -418,7 +421,7 @@ def _hashable(cells: NDArray[Any]) -> bool:
 
 def _labels_of_objects(
     names: Sequence[str], cells: NDArray[Any], together: bool
-) -> Iterator[Labels]:
+) -> Iterator[LabelBlock]:
     """Take columns together if they share labels, and if hashing tells these apart.
 
     It takes True, 1 and 1.0 for one.
@@ -445,7 +448,7 @@ def _labels_of_objects(
         yield from _labels_of_objects(names[some], cells[some], together)
 
 
-def _mixed(name: str, cells: NDArray[Any]) -> Labels:
+def _mixed(name: str, cells: NDArray[Any]) -> LabelBlock:
     places: dict[tuple[type, Any], int] = {}
     found = [places.setdefault((type(v), v), len(places)) for v in cells.tolist()]
     return as_labels([name], np.array([found]), [value for _, value in places])
@@ -456,22 +459,22 @@ def as_labels(
     codes: NDArray[Any],
     values: list[Any],
     categorical: bool = False,
-) -> Labels:
+) -> LabelBlock:
     """Sort the labels, merge those of the same text, give missing cells a code."""
     labels, places = ranked([plain_label(v) for v in values])
     dtype = np.min_scalar_type(len(labels))
     table = np.array([*places, len(labels)], dtype)  # the last entry serves code -1
-    return Labels(names, table[codes], labels, categorical)
+    return LabelBlock(names, table[codes], labels, categorical)
 
 
 # ---- numbers or labels
 
 
-def resolve(
-    part: Part, numeric: frozenset[str] | None, missing: frozenset[str]
-) -> list[Part]:
+def split_by_kind(
+    part: Block, numeric: frozenset[str] | None, missing: frozenset[str]
+) -> list[Block]:
     """Make each column a number or labels, as `numeric` names them; None by type."""
-    if isinstance(part, Numbers):
+    if isinstance(part, NumberColumn):
         if numeric is None or part.name in numeric:
             values = without_missing(part.values, missing)
             if (
@@ -491,10 +494,10 @@ def resolve(
         chosen = _looks_numeric(part, missing)
     if not chosen.any():
         return [part]
-    pieces: list[Part] = []
+    pieces: list[Block] = []
     for j in np.flatnonzero(chosen).tolist():
         cells = (part.names[j], part.labels, part.codes[j])
-        pieces.append(Numbers(cells[0], *label_numbers(*cells, missing)))
+        pieces.append(NumberColumn(cells[0], *label_numbers(*cells, missing)))
     if not chosen.all():
         kept = np.flatnonzero(~chosen).tolist()
         names = [part.names[j] for j in kept]
@@ -502,7 +505,7 @@ def resolve(
     return pieces
 
 
-def _looks_numeric(part: Labels, missing: frozenset[str]) -> NDArray[np.bool_]:
+def _looks_numeric(part: LabelBlock, missing: frozenset[str]) -> NDArray[np.bool_]:
     """Which columns of a part hold numbers only, and enough of them to be binned."""
     fraction = np.array([isinstance(v, float) for v in part.labels], np.bool_)
     number = np.array(
@@ -522,7 +525,7 @@ def _looks_numeric(part: Labels, missing: frozenset[str]) -> NDArray[np.bool_]:
     return numeric & ~(present & ~number).any(axis=1)
 
 
-def label_counts(part: Labels, weights: Any = None) -> NDArray[Any]:
+def label_counts(part: LabelBlock, weights: Any = None) -> NDArray[Any]:
     """Rows (or weight) of each label in each column; the last column counts missing.
 
     Without weights and with few labels, only whether a label occurs: a comparison per

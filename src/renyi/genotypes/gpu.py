@@ -1,4 +1,4 @@
-"""Products with packed genotypes on a GPU: those of `renyi.counting.packed`, with CuPy.
+"""Products with packed genotypes on a GPU, with CuPy: those of `packed`.
 
 The two bits of every genotype stay packed in the memory of the GPU. Vectors are rounded
 to whole numbers of 31 bits, a share of 2⁻³¹ of the largest entry, and the products are
@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from renyi.validation import import_extra
 
 if TYPE_CHECKING:
-    from renyi.counting.packed import PackedGenotypes
+    from renyi.genotypes.packed import PackedGenotypes
 
 Floats = NDArray[np.float64]
 

@@ -14,9 +14,9 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from renyi.genotypes.tables import lines
 from renyi.limits import check_memory
 from renyi.sources.files import existing, require
-from renyi.sources.genotype_tables import lines
 
 NO_VALUE = frozenset(("", "-9", "NA", "nan", "NaN", "."))  # of PLINK's programs
 _UNKNOWN = NO_VALUE | {"0"}  # of cases, where 1 is a control and 2 a case

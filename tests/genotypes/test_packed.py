@@ -7,8 +7,8 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from renyi import compiled
-from renyi.counting import packed
-from renyi.counting.packed import PackedGenotypes
+from renyi.genotypes import packed
+from renyi.genotypes.packed import PackedGenotypes
 from renyi.limits import MemoryBudgetError, memory_limit
 
 SIZES = [(1, 1), (3, 7), (5, 65), (67, 130), (130, 515), (64, 1_025), (9, 0)]

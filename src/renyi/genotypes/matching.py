@@ -26,7 +26,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from renyi.formatting import number_of, printable
-from renyi.sources.genotype_tables import NO_ALLELE, chromosome_name
+from renyi.genotypes.tables import NO_ALLELE, chromosome_name
 
 Places = NDArray[np.int64]
 Truths = NDArray[np.bool_]

@@ -12,18 +12,24 @@ import pyarrow as pa
 import pytest
 import scipy.sparse as sp
 
+from renyi.encoding.arrays import (
+    LabelBlock,
+    NumberColumn,
+    as_table,
+    column_names,
+    parts,
+)
 from renyi.encoding.columns import label_order, label_text
 from renyi.encoding.encoder import Encoder
-from renyi.encoding.frame_columns import Labels, Numbers, as_table, column_names, parts
 
 
 def cells(table):
     """Cells of a one-column table as labels or numbers, None where missing."""
     table = as_table(table)
     (part,) = parts(table, column_names(table) or ["x0"])
-    if isinstance(part, Numbers):
+    if isinstance(part, NumberColumn):
         return [None if np.isnan(v) else v for v in part.values.tolist()]
-    assert isinstance(part, Labels)
+    assert isinstance(part, LabelBlock)
     return [[*part.labels, None][k] for k in part.codes[0]]
 
 
