@@ -21,9 +21,9 @@ from renyi.cli.parser import parser
 from renyi.comparison.methods import METHODS
 from renyi.estimators.model import OBJECTIVES, RenyiModel
 from renyi.exports import formats, integer_card
+from renyi.exports.dialects import DIALECTS
 from renyi.robust import minimax_problem
 from renyi.solvers.calibration import CALIBRATIONS
-from renyi.sources.dialects import DIALECTS
 from support.commandline import (
     HERE,
     Done,

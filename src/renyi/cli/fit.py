@@ -199,15 +199,13 @@ def _train_on_stream(args: Args, estimator: Any) -> tuple[Facts, Marginals]:
     with CountedRows() as rows:
         m = streams.streamed_marginals(args, encoder, within, False, rows)
         inputs.warn_of_labels(m.encoder.columns)
-        in_database = streams.in_database(args)
         alpha, kind = (getattr(estimator, n, None) for n in ("alpha", "calibration"))
         needed = alpha == "loo" or kind in ("temperature", "affine")
-        if rows.lost and needed and not in_database:
+        if rows.lost and needed:
             raise ValueError(_NO_ROOM)
-        if rows.lost or in_database:
+        if rows.lost:
             texts = [_UNKNOWN, *[_BY_COUNTS] * (alpha == "auto")]
-            if not in_database:
-                texts += ["Probabilities are not calibrated.", _NO_ROOM]
+            texts += ["Probabilities are not calibrated.", _NO_ROOM]
             warn(" ".join(texts))
             return _train_on_counts(estimator, m), m
         kept = streams.KeptRows(m, rows)

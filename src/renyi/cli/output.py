@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from renyi.estimators.model import RenyiModel
     from renyi.marginals.marginals import Marginals
 
-_OURS = ("argv", "run", "places", "tables")  # of the arguments, no options
+_OURS = ("argv", "run", "places", "tables", "addresses")  # of the arguments, no options
 _READ = (
     *("file", "model", "encoder", "first", "second", "rows"),
     *("pheno", "covar", "groups", "keep", "remove", "extract", "exclude"),

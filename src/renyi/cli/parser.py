@@ -21,7 +21,7 @@ _TABLES = (
     "Parquet files, or a bundled name"
 )
 _BASES = ", ".join(endings.DATABASE)
-_DATABASE = f"or, with --table, a DuckDB or SQLite file ({_BASES})"
+_DATABASE = f"or, with --table, a DuckDB or SQLite file ({_BASES}) or postgresql://…"
 _WRITTEN = endings.either(endings.WRITTEN)
 _PICTURE = endings.either(endings.PICTURE)
 _GENOTYPES = f"genotypes ({endings.either(endings.GENOTYPES)})"
@@ -61,11 +61,15 @@ or --exact  short for --level exact
 """
 _HELDOUT = "rows that were not used in training:"
 _CLASS = "--target COL  their class (by default named as in training)"
+_TABLE = f"""
+--table NAME  a table of a database ({_BASES}, postgresql://…)
+--trust-views  also read views of a database file, which may compute anything
+"""
 _ROWS = f"""
 rows:
 --where SQL  {_WHERE}, but for a table of a SQLite database)
 --sql QUERY  the rows of a query for DuckDB; the files, if any, are its table data
---table NAME  a table of a database ({_BASES})
+{_TABLE}
 """
 _COLUMNS = """
 columns:
@@ -148,9 +152,10 @@ genotypes to leave out:
 """
 _PREDICT = f"""predict the rows of a table with a model
 MODEL  {_MODEL}; for {_GENOTYPES} also a scoring file of the PGS Catalog
-FILE ...  {_TABLES}; or {_GENOTYPES}
+FILE ...  {_TABLES}; {_DATABASE}; or {_GENOTYPES}
 --out FILE  write to a file ({_WRITTEN}; .tsv of genotypes), not to stdout
 --where SQL  {_WHERE})
+{_TABLE}
 --id COL ...  columns to copy beside the answers
 --proba  add the estimated class probabilities
 --score  add the scores
@@ -161,8 +166,8 @@ FILE ...  {_TABLES}; or {_GENOTYPES}
 {_GENOTYPES}:
 {_SAMPLES}
 --same-strand  take all alleles as on the model's strand, also of A/T and C/G variants
-note:  Predict the rows of a database inside it, with the statement that 'renyi export
-    MODEL --sql duckdb --table NAME' writes.
+note:  To predict the rows of a database inside it, run the statement that 'renyi
+    export MODEL --sql duckdb --table NAME' writes.
 """
 _CERTIFY = f"""bound the error of a model by marginals, unseen rows or two halves
 [MODEL]  {_MODEL}
@@ -177,6 +182,7 @@ either --level {{closed,lp,exact}}  how far to go: the closed form (default), a 
 --json
 {_HELDOUT}
 --rows FILE  certify by these rows, not by marginals
+{_TABLE}
 {_CLASS}
 --confidence SHARE  confidence of the bound (default 0.95)
 two halves of the rows, or two samples:
@@ -259,9 +265,6 @@ _BUILD = f"""count the pairs of columns of a table
     of --encoder)
 --out FILE.renyi  where to write
 --json
---print-sql  print the statements for --table, and count nothing: those about single
-    columns are run now, since the others depend on the answers; those that read rows or
-    count pairs are only printed
 {_ROWS}
 {_COLUMNS}
 {_WEIGHT}
@@ -338,8 +341,6 @@ class _Parser(argparse.ArgumentParser):
         lacking = ""  # what a command needs if no option stands in for it
         if getattr(known, "files", None) == [] and not getattr(known, "sql", None):
             lacking = f"FILE{_BEFORE}"
-        elif getattr(known, "print_sql", None) is False and known.out is None:
-            lacking = "--out"
         if lacking:
             self._fail(f"the following arguments are required: {lacking}", place)
         return known
@@ -422,7 +423,7 @@ def _command(commands: Any, name: str, lines: str, run: str = "") -> Any:
     )
     parser.set_defaults(run=run or f"{name}.run")
     if _COLUMNS in lines:  # what a command lacks is not given
-        absent = dict.fromkeys(("where", "sql", "table", "unseen"))
+        absent = dict.fromkeys(("where", "sql", "table", "trust_views", "unseen"))
         parser.set_defaults(class_conditional=False, **absent)
     group = one_of = parser
     for line in filter(None, rest):
@@ -541,6 +542,7 @@ _SETTINGS: dict[str, dict[str, Any]] = {
     "--marginals M": {"dest": "file"},
     "--method {auto,lp,exact}": {"default": "auto"},
     "--objective {error,ranking}": {"default": "error"},
+    "--out FILE.renyi": {"required": True},
     "--out M.renyi": {"required": True},
     "--rule {map,renyi,sharp}": {"default": "map"},
 }

@@ -15,7 +15,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from renyi.encoding.columns import Label
 from renyi.encoding.rules import missing_numbers
@@ -26,7 +25,6 @@ class Dialect:
     """The syntax and the names of types of one engine; "" where it has no such type."""
 
     name: str
-    embedded: bool = False  # does it run in this process, so that rows need not travel
     double: str = "DOUBLE PRECISION"
     text: str = "VARCHAR"
     kind: str = "typeof({})"  # gives the name of an expression's type
@@ -41,7 +39,6 @@ class Dialect:
     time: str = ""  # of the day
     collation: str = ""  # compares texts letter by letter
     nan: str = "({0} <> {0} OR ({0} > 0 AND -{0} > 0))"  # "" if there is no NaN
-    grouping: int = 0  # columns that GROUPING takes; 0 without GROUPING SETS
 
     def identifier(self, name: str) -> str:
         """Return a name in quotes, whatever it holds."""
@@ -157,7 +154,6 @@ DIALECTS = {
     for each in (
         Dialect(
             "duckdb",
-            embedded=True,
             double="DOUBLE",
             kind="split_part(typeof({}), '(', 1)",
             reals=("FLOAT", "DOUBLE", "DECIMAL"),
@@ -191,7 +187,6 @@ DIALECTS = {
             time="time without time zone",
             collation='"C"',
             nan="{0} = 'NaN'",
-            grouping=31,
         ),
         Dialect(
             "spark",
@@ -210,7 +205,6 @@ DIALECTS = {
         ),
         Dialect(
             "sqlite",
-            embedded=True,
             double="REAL",
             text="TEXT",
             reals=("real",),
@@ -223,15 +217,6 @@ DIALECTS = {
     )
 }
 
-# Where NaN equals itself it is larger than all numbers, and so is its negative.
-PORTABLE = Dialect("portable")
-
-_MODULES = {
-    "duckdb": ("duckdb", "_duckdb"),
-    "postgres": ("psycopg", "psycopg2", "pg8000", "psycopg_pool"),
-    "sqlite": ("sqlite3", "pysqlite3"),
-}
-
 
 def named(dialect: str) -> Dialect:
     """Return a dialect by its name."""
@@ -239,17 +224,6 @@ def named(dialect: str) -> Dialect:
         known = ", ".join(map(repr, DIALECTS))
         raise ValueError(f"dialect must be one of {known}, not {dialect!r}.")
     return DIALECTS[dialect]
-
-
-def dialect_of(connection: Any) -> Dialect:
-    """Return the dialect of a DB-API connection; plain SQL for an unknown driver."""
-    # A pool hands out a wrapper, which knows the driver's own connection.
-    inner = getattr(connection, "driver_connection", None) or connection
-    packages = {each.__module__.partition(".")[0] for each in type(inner).__mro__}
-    for name, modules in _MODULES.items():
-        if packages & set(modules):
-            return DIALECTS[name]
-    return PORTABLE
 
 
 def binned(

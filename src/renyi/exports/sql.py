@@ -32,8 +32,8 @@ import numpy as np
 from renyi.encoding.columns import Column, Label, label_text
 from renyi.encoding.encoder import Encoder
 from renyi.encoding.tuples import TupleEncoder
+from renyi.exports.dialects import Dialect, binned, named
 from renyi.exports.portable import has_text
-from renyi.sources.dialects import Dialect, binned, named
 
 if TYPE_CHECKING:
     from renyi.scorecard import Scorecard

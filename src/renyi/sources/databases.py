@@ -29,8 +29,13 @@ from urllib.parse import quote
 import pyarrow as pa
 
 from renyi import endings
-from renyi.sources.duckdb import arrow_batches, duckdb_module, invalid_filter
 from renyi.files import first_line, unreadable
+from renyi.sources.duckdb import (
+    arrow_batches,
+    duckdb_module,
+    invalid_filter,
+    quoted,
+)
 from renyi.streaming.run import Unit, changed, fingerprint
 from renyi.validation import import_extra
 
@@ -98,11 +103,6 @@ def _secrets(address: str) -> list[str]:
     return sorted(filter(None, [password, *others]), key=len, reverse=True)
 
 
-def quoted(name: str) -> str:
-    """Return a name in SQL, whatever it contains."""
-    return '"' + name.replace('"', '""') + '"'
-
-
 # ---- tables
 
 
@@ -156,6 +156,8 @@ class DatabaseTable:
         self.path = path  # what messages call it
         self._engine = engine
         self._relation = relation
+        self._under_way: Generator[pa.RecordBatch] | None = None
+        self.where = where
         self._where = "" if where is None else f" WHERE ({where}\n)"
         try:
             sql = f"SELECT COUNT(*) FROM {relation.sql}{self._where}"
@@ -176,13 +178,20 @@ class DatabaseTable:
     def units(self, file: int, columns: list[str]) -> Iterator[Unit]:
         """Yield the rows of one pass, many at a time."""
         schema = pa.schema([self.schema.field(name) for name in columns])
-        batches = self._batches(schema)
+        self.close()
+        batches = self._under_way = self._batches(schema)
         count = max(1, math.ceil(self.rows / _UNIT_ROWS))
         for number in range(count):
             most = _UNIT_ROWS if number < count - 1 else math.inf
             yield Unit(file, number, 1 / count, partial(_first_rows, batches, most))
 
-    def _batches(self, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    def close(self) -> None:
+        """End a statement whose rows were not all read."""
+        if self._under_way is not None:
+            self._under_way.close()
+            self._under_way = None
+
+    def _batches(self, schema: pa.Schema) -> Generator[pa.RecordBatch]:
         with self._reporting():
             yield from self._engine.batches(self._statement(schema.names), schema)
 
@@ -212,9 +221,11 @@ class DatabaseTable:
             )
         advice = "check the names and your permissions"
         if isinstance(error, sqlite3.DataError):  # the only one that reading raises
-            advice = f"leave out the column whose cells take more than {_MAX_CELL:,}"
-            advice += " bytes"
-        return ValueError(f"Reading {name!r} of {self.path} failed ({reason}): {advice}.")
+            most = f"{_MAX_CELL:,} bytes"
+            advice = f"leave out the column whose cells take more than {most}"
+        return ValueError(
+            f"Reading {name!r} of {self.path} failed ({reason}): {advice}."
+        )
 
 
 def is_outside(error: Exception) -> bool:
@@ -266,7 +277,9 @@ def open_table(
             )
         if where is not None and isinstance(engine, _Sqlite):
             _check_quoted(where, [*engine.column_names(relation), table, "rowid"])
-        yield DatabaseTable(engine, path, relation, where, missing)
+        opened = DatabaseTable(engine, path, relation, where, missing)
+        with closing(opened):
+            yield opened
 
 
 def _relation(path: str, relations: dict[str, Relation], table: str) -> Relation:
@@ -330,7 +343,7 @@ class _Duckdb:
 
     def __init__(self, connection: Any) -> None:
         self._connection = connection
-        self.errors = (duckdb_module().Error,)
+        self.errors: tuple[type[Exception], ...] = (duckdb_module().Error,)
 
     def relations(self) -> dict[str, Relation]:
         """Return all tables and views; a generated column computes as a view does."""
@@ -342,8 +355,8 @@ class _Duckdb:
             )
         }
         sql = (
-            "SELECT table_schema, table_name, table_type FROM information_schema.tables "
-            "WHERE table_catalog = current_database()"
+            "SELECT table_schema, table_name, table_type "
+            "FROM information_schema.tables WHERE table_catalog = current_database()"
         )
         relations = {}
         for schema, name, kind in self.fetch(sql):
@@ -413,7 +426,7 @@ def _lite(path: Path) -> Iterator[sqlite3.Connection]:
 class _Sqlite:
     """A connection to a SQLite file."""
 
-    errors = (sqlite3.Error,)
+    errors: tuple[type[Exception], ...] = (sqlite3.Error,)
 
     _TYPES = {
         frozenset[str](): pa.null(),
@@ -433,7 +446,9 @@ class _Sqlite:
 
         SQLite keeps the statement by which a table was made.
         """
-        sql = "SELECT name, type, sql FROM sqlite_master WHERE type IN ('table', 'view')"
+        sql = (
+            "SELECT name, type, sql FROM sqlite_master WHERE type IN ('table', 'view')"
+        )
         relations = {}
         for name, kind, made in self.fetch(sql):
             virtual = str(made).lstrip().upper().startswith("CREATE VIRTUAL")
@@ -473,7 +488,9 @@ class _Sqlite:
                 expressions[name] = _as_text(column)
             elif mixed:  # texts that mean missing, among numbers
                 kinds &= self._NUMBERS
-                column = f"CASE typeof({column}) WHEN 'text' THEN NULL ELSE {column} END"
+                column = (
+                    f"CASE typeof({column}) WHEN 'text' THEN NULL ELSE {column} END"
+                )
                 expressions[name] = column
             if kinds == self._NUMBERS:
                 expressions[name] = f"CAST({column} AS REAL)"
@@ -566,8 +583,8 @@ def _postgres(address: str) -> Iterator[Engine]:
         for secret in _secrets(address):
             reason = reason.replace(secret, "***")
         raise ValueError(
-            f"{shown_address(address)} cannot be reached ({reason}): check the address, "
-            "the user and the password."
+            f"{shown_address(address)} cannot be reached ({reason}): check the "
+            "address, the user and the password."
         ) from None
     with closing(connection):
         engine = _Postgres(connection, driver.Error)
@@ -583,7 +600,7 @@ class _Postgres:
     """A connection to PostgreSQL by ADBC."""
 
     _PLAIN = ("bool", "int2", "int4", "int8", "float8", "text", "varchar", "name")
-    _MOMENTS = ("date", "time", "timestamp")
+    _MOMENTS = ("date", "time", "timestamp", "timestamptz")
     _INTEGER_DIGITS = 18
 
     _RELATIONS = """\
@@ -607,7 +624,8 @@ WHERE typtype <> 'd' ORDER BY attnum"""
     def __init__(self, connection: Any, error: type[Exception]) -> None:
         self._connection = connection
         # Where batches are read, Arrow hands errors on as its own.
-        self.errors = (error, pa.ArrowException, OSError)
+        errors: tuple[type[Exception], ...] = (error, pa.ArrowException, OSError)
+        self.errors = errors
 
     def run(self, sql: str) -> None:
         """Run a statement that gives no rows."""
