@@ -1,13 +1,18 @@
 """Numbers as text, rounded outwards: up from above, down from below; lines that fit.
 
-A bound that is shown with few digits must still be true.
+A bound that is shown with few digits must still be true. Tables become CSV here, too.
 """
 
 from __future__ import annotations
 
+import io
 import math
 import re
 from textwrap import fill
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 _ROUNDING = 1e-9  # of a share; what is less is not rounded outwards
 WIDTH = 80
@@ -15,6 +20,8 @@ WIDTH = 80
 HIDDEN = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]"
 )
+# Cells that a spreadsheet computes; numbers are not among them.
+_FORMULA = re.compile(r"[=@\t\r].|[+-](?![\d.]+(e[+-]?\d+)?$).", re.I | re.S)
 
 
 def at_most(share: float, digits: int = 2) -> str:
@@ -110,3 +117,49 @@ def wrapped(text: str, first: str = "", then: str = "") -> str:
         break_on_hyphens=False,
     )
     return broken.replace("\N{NO-BREAK SPACE}%", " %")
+
+
+# ---- tables as CSV
+
+
+class _Lines(io.StringIO):
+    r"""Records of a CSV writer that ends them with \r\n, ended with \n instead.
+
+    Python's csv quotes a cell for the characters of its line end and no others. It was
+    told of both, and sends each record in one call.
+    """
+
+    def write(self, record: str) -> int:
+        """Add a record."""
+        return super().write(record.removesuffix("\r\n") + "\n")
+
+
+def csv_text(
+    table: pd.DataFrame, *, header: bool = True, inert: bool = False, sep: str = ","
+) -> str:
+    """Return a table as CSV; if `inert`, no text is a formula to a spreadsheet.
+
+    A cell with a carriage return is quoted like one with a new line: readers take both
+    for the end of a row.
+    """
+    # Each time for itself: pandas looks at a whole column for its format.
+    times = table.select_dtypes(["datetime", "datetimetz", "timedelta"])
+    texts = {str(n): times[n].map(str, na_action="ignore") for n in times}
+    table = table.assign(**texts)
+    if inert:
+        table = _without_formulas(table)
+    lines = _Lines(newline="")
+    table.to_csv(lines, index=False, header=header, lineterminator="\r\n", sep=sep)
+    return lines.getvalue()
+
+
+def _without_formulas(table: pd.DataFrame) -> pd.DataFrame:
+    """Return a table in which no text is a formula to a spreadsheet."""
+
+    def harmless(cell: object) -> object:
+        formula = isinstance(cell, str) and _FORMULA.match(cell)
+        return f"'{cell}" if formula else cell
+
+    texts = table.select_dtypes(exclude=["number", "bool"])
+    table = table.assign(**{str(n): texts[n].map(harmless) for n in texts})
+    return table.rename(columns=harmless)

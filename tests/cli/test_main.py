@@ -283,12 +283,6 @@ def test_output_that_cannot_be_written() -> None:
     assert "no space left on device" in line.lower()
 
 
-def test_reproduce_names_its_replacement(bad):
-    message = bad("reproduce", "runtime", "--rows", "100")
-    assert "python -m experiments.runtime" in message
-    assert "experiments.table1" in bad("reproduce")
-
-
 def test_names_and_files_stay_as_they_are_in_errors(bad: Callable[..., str]) -> None:
     names = ["Age (numeric)", "x (in Python, y)", "z `where` (sql)", "b or None"]
     for name in names:

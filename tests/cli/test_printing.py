@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import csv
+import gzip
 import io
 import json
 import sys
@@ -195,6 +197,32 @@ def test_formulas_are_labels_unless_told_otherwise(
     known = ["'=cmd()", "'@sum", "'-2+3", "-5", "+1e3", "-", "plain"]
     assert inert["'=id"].tolist()[:7] == known
     assert set(inert["prediction"]) <= {"'=1+1", "no"}
+
+
+@pytest.mark.parametrize("more", [(), ("--spreadsheet",)])
+@pytest.mark.parametrize("out", [None, "answers.csv", "answers.csv.gz"])
+def test_a_lone_carriage_return_does_not_end_a_row(
+    out: str | None, more: tuple[str, ...], good: Callable[..., Done]
+) -> None:
+    n = np.arange(60)
+    cells = np.array(["plain", "a\r=1+1", "\r", "b\r\nc", "d\ne", "f,g", 'h"i'])
+    frame = pd.DataFrame(
+        {"id": cells[n % 7], "x": n % 3, "y": np.array(["a\rb", "no"])[n % 2]}
+    )
+    frame.to_parquet("t.parquet")
+    good("fit", "t.parquet", "--target", "y", "--id", "id", "--out", "m")
+    argv = ["predict", "m.json", "t.parquet", "--id", "id", *more]
+    argv += [] if out is None else ["--out", out]
+    printed = good(*argv).out
+    if out is None:
+        text = printed
+    elif out.endswith(".gz"):
+        text = gzip.decompress(Path(out).read_bytes()).decode()
+    else:
+        text = Path(out).read_bytes().decode()
+    _, *records = csv.reader(io.StringIO(text, newline=""))
+    assert [cell for cell, _ in records] == frame["id"].tolist()
+    assert {answer for _, answer in records} <= {"a\rb", "no"}
 
 
 # ---- streams that fail

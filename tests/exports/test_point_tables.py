@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import io
 import re
 from typing import Any
@@ -42,6 +43,16 @@ def test_points_of_a_table_add_up_to_the_scores(K: int, order: int) -> None:
     np.testing.assert_allclose(found, wanted, rtol=0, atol=1e-12)
     shown = card.to_text("md")
     assert shown.count("\n| ") == len(read) + 2 and "=1\\|2" in shown
+
+
+def test_a_lone_carriage_return_does_not_end_a_row() -> None:
+    X = pd.DataFrame({"a\rb": ["u", "v\r=1+1", "w"] * 20})
+    clf = renyi.RenyiClassifier().fit(X, [0, 1, 1] * 20)
+    for card in (clf.scorecard_, clf.scorecard_.rounded(5)):
+        text = card.to_text("csv")
+        head, *records = csv.reader(io.StringIO(text, newline=""))
+        assert {len(record) for record in records} == {len(head)}
+        assert ["a\rb", "v\r=1+1"] in [record[:2] for record in records]
 
 
 @pytest.mark.parametrize("format", ["csv", "md", "python", "javascript"])

@@ -1,4 +1,4 @@
-"""Maps of correlations, paths and curves of calibration show what was computed."""
+"""Maps of correlations and paths show what was computed."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ from matplotlib.figure import Figure
 
 import renyi
 from renyi.certificates.heldout import clopper_pearson, share_interval
-from renyi.rules import logistic
 from support.noisyrows import noisy
 
 # ---- maximal correlations
@@ -98,7 +97,7 @@ def test_path_of_a_selector_marks_what_was_selected(votes):
             getattr(renyi.PathDisplay, make)(given)
 
 
-# ---- calibration
+# ---- intervals and left-out rows
 
 
 def test_interval_of_a_share_is_clopper_pearson():
@@ -109,105 +108,12 @@ def test_interval_of_a_share_is_clopper_pearson():
     assert high == pytest.approx(0.37893, abs=1e-5)
 
 
-@pytest.mark.parametrize("strategy", ["uniform", "quantile"])
-def test_curve_is_that_of_the_rows_in_each_bin(strategy):
-    rng = np.random.default_rng(1)
-    p = rng.random(500)
-    y = np.where(rng.random(500) < p, "yes", "no")
-    display = renyi.CalibrationDisplay.from_predictions(
-        y, p, n_bins=4, strategy=strategy, confidence=0.9
-    )
-    (curve,) = display.curves
-    edges = np.linspace(0, 1, 5)
-    if strategy == "quantile":
-        edges = np.quantile(p, edges)
-    for k in range(4):
-        rows = (p > edges[k] if k else p >= edges[0]) & (p <= edges[k + 1])
-        hits = int((y[rows] == "yes").sum())
-        assert curve.counts[k] == rows.sum()
-        assert curve.prob_true[k] == pytest.approx(hits / rows.sum())
-        assert curve.prob_pred[k] == pytest.approx(p[rows].mean())
-        interval = share_interval(hits, int(rows.sum()), 0.9)
-        assert (curve.lower[k], curve.upper[k]) == pytest.approx(interval)
-    (line,), (bars,) = display.lines_, display.intervals_
-    np.testing.assert_array_equal(line.get_ydata(), curve.prob_true)
-    ends = np.array([path.vertices[:, 1] for path in bars.get_paths()])
-    np.testing.assert_array_equal(ends, np.column_stack([curve.lower, curve.upper]))
-
-
-def test_every_class_of_more_than_two_has_a_curve():
-    X, y = noisy(600, n_classes=3)
-    clf = renyi.RenyiClassifier().fit(X[:400], y[:400])
-    display = renyi.CalibrationDisplay.from_estimator(clf, X[400:], y[400:], n_bins=5)
-    assert [line.get_label() for line in display.lines_] == ["0", "1", "2"]
-    for k, curve in enumerate(display.curves):
-        assert curve.counts.sum() == 200
-        share = float(curve.counts @ curve.prob_true) / 200
-        assert share == pytest.approx((y[400:] == k).mean())
-    one = renyi.CalibrationDisplay.from_estimator(clf, X[400:], y[400:], label=2)
-    assert [curve.label for curve in one.curves] == ["2"]
-
-
-def test_marks_of_many_classes_differ():
-    y = np.arange(36) % 12
-    display = renyi.CalibrationDisplay.from_predictions(y, np.full((36, 12), 1 / 12))
-    looks = {(line.get_marker(), line.get_markerfacecolor()) for line in display.lines_}
-    assert len(looks) == 12
-
-
-def test_without_rows_it_is_leave_one_out():
-    X, y = noisy(60, d=3)
-    clf = renyi.RenyiClassifier(alpha=0.01).fit(X, y)
-    display = renyi.CalibrationDisplay.from_estimator(clf, n_bins=1)
-    slope = clf.scorecard_.calibration.slope
-    scores = []
-    for i in range(len(y)):  # by 60 refits, with the same ridge on the sum
-        kept = np.arange(len(y)) != i
-        part = renyi.RenyiClassifier(alpha=0.01 * 60 / 59).fit(X[kept], y[kept])
-        scores.append(part.decision_function(X[i : i + 1])[0])
-    t = np.column_stack([-np.array(scores), scores]) + 0.5
-    p = logistic(t, float(slope) / 2)[:, 1]
-    (curve,) = display.curves
-    assert curve.counts @ curve.prob_pred == pytest.approx(p.sum(), rel=1e-6)
-    assert "leave-one-out, 60 rows" in display.ax_.get_title()
-    with pytest.raises(ValueError, match="RenyiClassifier has no rows"):
-        renyi.CalibrationDisplay.from_estimator(pickle.loads(pickle.dumps(clf)))
-
-
 def test_leave_one_out_of_three_classes_gives_the_certified_error():
     X, y = noisy(300, n_classes=3)
     clf = renyi.RenyiClassifier().fit(X, y)
     p, places, weights = clf._model.left_out()
     wrong = np.average(p.argmax(axis=1) != places, weights=weights)
     assert wrong == pytest.approx(clf.certificate_.loo_error)
-
-
-def test_weighted_rows_have_no_interval(votes):
-    weights = np.random.default_rng(0).random(435)
-    clf = renyi.RenyiClassifier().fit(*votes, sample_weight=weights)
-    display = renyi.CalibrationDisplay.from_estimator(clf)
-    assert display.intervals_ == [None] and "interval" not in display.ax_.get_title()
-
-
-def test_calibration_names_what_is_wrong(votes):
-    X, y = votes
-    clf = renyi.RenyiClassifier().fit(X, y)
-    show = renyi.CalibrationDisplay
-    for message, call in (
-        ("y is missing", lambda: show.from_estimator(clf, X)),
-        ("label .*whig", lambda: show.from_estimator(clf, X, y, label="whig")),
-        ("strategy", lambda: show.from_estimator(clf, X, y, strategy="even")),
-        ("'green'", lambda: show.from_estimator(clf, X[:2], ["green", "democrat"])),
-        (
-            r"y_prob .*\(3, 2\)",
-            lambda: show.from_predictions([0, 1, 2], np.ones((3, 2))),
-        ),
-        ("1.5 is not one", lambda: show.from_predictions([0, 1], [0.5, 1.5])),
-        ("nan is not one", lambda: show.from_predictions([0, 1], [0.5, np.nan])),
-        ("only one class, '1'", lambda: show.from_predictions([1, 1], [0.5, 0.5])),
-    ):
-        with pytest.raises(ValueError, match=message):
-            call()
 
 
 # ---- matplotlib

@@ -15,11 +15,10 @@ import pytest
 
 import renyi
 from renyi.certification import bound_report
-from renyi.exports.score_files import GenotypeScores
 from renyi.formatting import at_most
+from renyi.genotypes.report import genotype_report
+from renyi.genotypes.scores import GenotypeScores
 from renyi.report import build, error_rates
-from renyi.report.build import genotype_report
-from renyi.report.card import readme
 from renyi.report.record import Report
 from support.forgeries import signed
 from support.reports import frame, genotypes
@@ -158,7 +157,6 @@ def test_weights_are_not_called_rows(votes: Any) -> None:
     assert f"<dd>{size}</dd>" in page and ">Weight<" in page and ">Rows<" not in page
     assert "Share of the weight" in page and "of the rows" not in page
     assert report.card is not None and size in report.card.sentences[-1]
-    assert f"10 | Sample size | {size};" in readme(report)
     few = renyi.RenyiClassifier().fit(X[:20], y[:20], weights[:20])
     few_size = f"{weights[:20].sum():,.10g} units of weight"
     assert f"holds only for the {few_size} it learned" in few.report().verdict
@@ -363,3 +361,18 @@ def test_what_a_genotype_model_tells_of_itself_may_be_no_share(wrong: Any) -> No
     assert "is not known" in report.verdict and report.data.rows is None
     assert not any(rung.kind == "estimate" for rung in report.ladder)
     assert report.to_html()
+
+
+def test_calibration_curve_is_that_of_the_rows_in_each_bin():
+    rng = np.random.default_rng(1)
+    p = rng.random(500)
+    hit = rng.random(500) < p
+    rows, predicted, observed = build.calibration_curve(p, hit, 4)
+    edges = np.quantile(p, np.linspace(0, 1, 5))
+    for k in range(4):
+        inside = (p > edges[k] if k else p >= edges[0]) & (p <= edges[k + 1])
+        assert rows[k] == inside.sum()
+        assert predicted[k] == pytest.approx(p[inside].mean())
+        assert observed[k] == pytest.approx(hit[inside].mean())
+    same = np.full(30, 0.5)  # one bin where all probabilities are equal
+    assert build.calibration_curve(same, hit[:30], 4)[0].tolist() == [30]

@@ -37,27 +37,24 @@ from renyi.cli.process import PrintableStream, with_options
 from renyi.drawing import axes
 from renyi.endings import BESIDE_GENOTYPES, GENOTYPES, MARGINALS, PICTURE, either
 from renyi.estimators import model_file
-from renyi.formatting import HIDDEN, printable, wrapped
+from renyi.files import encoded, replace_together, replacing, same_file, target
+from renyi.formatting import HIDDEN, csv_text, printable, wrapped
 from renyi.marginals import file as marginals_file
 from renyi.progress import Progress
 from renyi.sources import files
 from renyi.warnings import DataWarning
-from renyi.writing import encoded, replace_together, replacing, same_file, target
 
 if TYPE_CHECKING:
     from renyi.estimators.model import RenyiModel
     from renyi.marginals.marginals import Marginals
 
-_OURS = ("argv", "run", "until", "places", "tables")  # of the arguments, no options
+_OURS = ("argv", "run", "places", "tables")  # of the arguments, no options
 _READ = (
-    *("file", "model", "encoder", "first", "second", "rows", "checkpoint"),
+    *("file", "model", "encoder", "first", "second", "rows"),
     *("pheno", "covar", "groups", "keep", "remove", "extract", "exclude"),
-    *("genotype_counts", "ld_panel"),
 )
 # What is written as an escape in JSON: terminals would obey it, or UTF-8 lacks it.
 _UNSAFE = re.compile(f"{HIDDEN.pattern}|[\ud800-\udfff]")
-# Cells that a spreadsheet computes; numbers are not among them.
-_FORMULA = re.compile(r"[=@\t\r].|[+-](?![\d.]+(e[+-]?\d+)?$).", re.I | re.S)
 _PAUSE = 0.2  # seconds between two reports of progress
 _LEVEL = 6  # of gzip: its default takes longer, for little
 
@@ -251,7 +248,7 @@ def check_place(args: Args, path: str, endings: tuple[str, ...] = ()) -> Path:
 
 
 def _files_read(args: Args) -> Iterator[str | Path]:
-    """Yield every file that a command reads, and its checkpoint."""
+    """Yield every file that a command reads."""
     given = vars(args)
     names = [given.get(name) for name in _READ]
     names += [*given.get("files", []), *(given.get("halves") or [])]
@@ -442,27 +439,7 @@ def csv_writer(send: Callable[[str], object], inert: bool, between: str = ",") -
 
     def write(batch: pd.DataFrame) -> None:
         nonlocal first
-        # Each time for itself: pandas looks at a whole column for its format.
-        times = batch.select_dtypes(["datetime", "datetimetz", "timedelta"])
-        texts = {str(n): times[n].map(str, na_action="ignore") for n in times}
-        table = batch.assign(**texts)
-        send(
-            (_inert(table) if inert else table).to_csv(
-                index=False, header=first, lineterminator="\n", sep=between
-            )
-        )
+        send(csv_text(batch, header=first, inert=inert, sep=between))
         first = False
 
     return write
-
-
-def _inert(table: pd.DataFrame) -> pd.DataFrame:
-    """Return a table in which no text is a formula to a spreadsheet."""
-
-    def harmless(cell: Any) -> Any:
-        formula = isinstance(cell, str) and _FORMULA.match(cell)
-        return f"'{cell}" if formula else cell
-
-    texts = table.select_dtypes(exclude=["number", "bool"])
-    table = table.assign(**{str(n): texts[n].map(harmless) for n in texts})
-    return table.rename(columns=harmless)

@@ -9,10 +9,10 @@ from renyi.cli import inputs, output
 from renyi.cli.certify import bounds
 from renyi.cli.output import Args, Facts, Recorded
 from renyi.cli.predict import heldout_rows
-from renyi.exports import score_files
 from renyi.formatting import wrapped
-from renyi.report import card
-from renyi.report.build import genotype_report, report
+from renyi.genotypes import scores
+from renyi.genotypes.report import genotype_report
+from renyi.report.build import report
 from renyi.report.record import ENDINGS, Report, page_place, record_place
 from renyi.selection import selection_path
 from renyi.sources import files
@@ -28,17 +28,10 @@ def run(args: Args, recorded: Recorded) -> None:
     inputs.check_time_limit(args)
     if args.rows is None:
         inputs.check_not_given(args, ["target"], "is for --rows: leave it out")
-    cards = []
-    if args.card:
-        cards = [output.check_place(args, str(place.parent / n)) for n in card.FILES]
-        card.check_place(place.parent)
     made = {**_log_of(args.model), "report": output.command(args.argv)}
     found = _found(args, made)
     found.save(place)
     written = {"page": str(place), "record": str(beside)}
-    if args.card:
-        found.save_card(place.parent, args.model)
-        written |= dict(zip(("card", "bill"), map(str, cards), strict=True))
     facts: Facts = {"verdict": found.verdict, "written": written}
     output.show(args, facts, _text, recorded)
 
@@ -46,17 +39,16 @@ def run(args: Args, recorded: Recorded) -> None:
 def _text(facts: Facts) -> str:
     wrote = facts["written"]
     page = f"Wrote {wrote['page']} (open it in a browser) and {wrote['record']}"
-    more = [f"Wrote {wrote['card']} and {wrote['bill']}"] if "card" in wrote else []
-    return "\n".join([wrapped(facts["verdict"]), "", page, *more])
+    return "\n".join([wrapped(facts["verdict"]), "", page])
 
 
 def _found(args: Args, made: dict[str, str]) -> Report:
-    if score_files.is_model(files.existing(args.model)):
+    if scores.is_model(files.existing(args.model)):
         why = f"is for models of tables, and {args.model} is one of genotypes"
         names = ("file", "rows", "level", "path")
         why = f"{why}: leave it out"
         inputs.check_not_given(args, names, why, file="MARGINALS")
-        return genotype_report(score_files.GenotypeScores.load(args.model), made)
+        return genotype_report(scores.GenotypeScores.load(args.model), made)
     clf = inputs.load_model(args.model)
     m: Any = inputs.own_marginals(args, clf)
     if m is None and (args.path or args.level in ("lp", "exact")):

@@ -24,8 +24,8 @@ from renyi.certificates.record import Certificate
 from renyi.certification import certify
 from renyi.counting.onehot import offsets
 from renyi.counting.sparse_counts import is_sparse, moved
-from renyi.encoding.column_rules import class_array
 from renyi.encoding.columns import label_text
+from renyi.encoding.rules import class_array
 from renyi.exports.point_tables import (
     category_places,
     markdown_table,
@@ -35,6 +35,7 @@ from renyi.exports.point_tables import (
 from renyi.formatting import (
     at_most,
     capitalised,
+    csv_text,
     number_of_rows,
     percent,
     printable,
@@ -203,7 +204,7 @@ class IntegerScorecard:
         """
         check_choice("format", format, FORMATS)
         if format == "csv":
-            return str(self.table().to_csv(index=False, lineterminator="\n"))
+            return csv_text(self.table())
         return _page(self) if format == "html" else _markdown(self)
 
     def table(self) -> pd.DataFrame:

@@ -14,7 +14,7 @@ import numpy as np
 
 from renyi.encoding.columns import MISSING_TEXT, RARE, label_text
 from renyi.exports.portable import check_odds
-from renyi.formatting import percent, point_digits, printable
+from renyi.formatting import csv_text, percent, point_digits, printable
 from renyi.scorecard import by_importance, moved_to, point_names
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ def table(card: Scorecard, odds: float = 1.0, merged: bool = True) -> pd.DataFra
 
 def csv(card: Scorecard, odds: float) -> str:
     """Return the table as CSV, to the last bit."""
-    return str(table(card, odds).to_csv(index=False, lineterminator="\n"))
+    return csv_text(table(card, odds))
 
 
 def text(card: Scorecard, odds: float) -> str:

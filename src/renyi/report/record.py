@@ -1,8 +1,8 @@
 """Report: everything that is shown of a model, as one record of plain values.
 
-Page, ``report.json`` and model card are readers of it, and compute nothing of their
-own. It is built (`renyi.report.build`) from a model and from counts, never from rows;
-of held-out rows it holds sums: bins, points of a curve, a table of classes.
+The page and ``report.json`` are readers of it, and compute nothing of their own. It is
+built (`renyi.report.build`) from a model and from counts, never from rows; of held-out
+rows it holds sums: bins, points of a curve, a table of classes.
 
 What a row scores is ``intercept + Σ points`` over the features, at the category that
 its columns give it: column j's code itself where a feature is of one column, else the
@@ -13,12 +13,12 @@ there, and `unseen` where a label was never seen. With t = 1/K + score (of two c
 
 from __future__ import annotations
 
-import hashlib
 from dataclasses import asdict, dataclass, field
 from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
+from renyi.files import encoded, replace_together, to_bytes
 from renyi.formatting import (
     at_least,
     at_most,
@@ -26,11 +26,8 @@ from renyi.formatting import (
     number_of_rows,
     percent,
     point_digits,
-    rounded_up,
 )
 from renyi.report.charts import Kind
-from renyi.storage import to_bytes
-from renyi.writing import encoded, replace_together
 
 if TYPE_CHECKING:
     import os
@@ -96,21 +93,6 @@ class Rung:
         if self.low is None:
             return f"at most {upper}"
         return f"{at_least(self.low, 1)} to {upper}"
-
-    @property
-    def title(self) -> str:
-        """What its figure is: the error itself, or what it is at most."""
-        if self.value is not None:
-            return self.name
-        return f"at most, {self.name}{THESE_ROWS_ONLY if self.these_rows_only else ''}"
-
-    @property
-    def figure(self) -> float:
-        """The error itself, or what it is at most, rounded up."""
-        if self.value is not None:
-            return self.value
-        assert self.high is not None
-        return rounded_up(self.high, 6)
 
 
 @dataclass(frozen=True)
@@ -289,28 +271,6 @@ class Report:
         if place.suffix not in ENDINGS:
             raise ValueError(f"{place} must end in .html: a report is a page.")
         _write(place, self.to_html(), record_place(place), self.to_dict())
-
-    def save_card(
-        self,
-        folder: str | os.PathLike[str],
-        model: str | os.PathLike[str] | None = None,
-    ) -> None:
-        """Write the model card: README.md, and modelcard.cdx.json of CycloneDX.
-
-        A README that is no model card is not written over. Of a model file, the card
-        tells name and digest.
-        """
-        from renyi.report import card
-
-        place = Path(folder)
-        card.check_place(place)
-        digest = None
-        file = None
-        if model is not None:
-            file = Path(model).name
-            digest = hashlib.sha256(Path(model).read_bytes()).hexdigest()
-        bill = card.bill(self, digest)
-        _write(place / card.README, card.readme(self, file), place / card.BILL, bill)
 
     def __str__(self) -> str:
         """Return the verdict."""

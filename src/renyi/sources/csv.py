@@ -6,7 +6,7 @@ after it in blocks of whole records and reports no line numbers, so after a fail
 Python's reader looks for the wrong line.
 
 Cells stay text: whether a column is numeric depends on the whole column and is
-decided elsewhere (`renyi.encoding.arrow_cells`).
+decided elsewhere (`renyi.encoding.arrow`).
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ import pyarrow.compute as pc
 import pyarrow.csv
 
 from renyi import endings
-from renyi.storage import unreadable
+from renyi.files import unreadable
 from renyi.streaming.run import Unit
 
 BLOCK = 2**20  # bytes that Arrow reads at once; it reads up to 36 blocks ahead
