@@ -23,6 +23,7 @@ from renyi.cli import output
 from renyi.cli.inputs import check_not_given, check_separate
 from renyi.cli.output import Args, Facts, Meter, Recorded
 from renyi.endings import GENOTYPE_POINTS, LOCO
+from renyi.files import replacing
 from renyi.formatting import number_of, percent, printable, wrapped
 from renyi.genotypes.files import (
     Filters,
@@ -44,7 +45,6 @@ from renyi.genotypes.samples import (
 )
 from renyi.genotypes.scores import GenotypeScores, manhattan
 from renyi.progress import Progress
-from renyi.writing import replacing
 
 # Options that only genotypes have, and those that only tables have.
 OWN_OPTIONS: tuple[str, ...] = (

@@ -37,7 +37,7 @@ from numpy.typing import NDArray
 from renyi import endings
 from renyi.compiled import in_threads
 from renyi.counting.onehot import kernels_for
-from renyi.storage import unreadable
+from renyi.files import unreadable
 from renyi.streaming.run import Unit
 
 PIECE = 16 * 2**20  # bytes

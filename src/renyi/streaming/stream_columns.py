@@ -45,7 +45,7 @@ from renyi.encoding.rules import (
     label_codes,
     label_levels,
 )
-from renyi.storage import LABEL
+from renyi.files import LABEL
 from renyi.streaming.spec import Arrays, ColumnSpec, CountSpec, Summary, slices
 
 Places = NDArray[np.intp]
