@@ -37,7 +37,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from renyi.drawing import COLOURS, GREY, axes, literal
-from renyi.encoding.column_rules import check_classes
+from renyi.encoding.rules import check_classes
 from renyi.encoding.tuples import AND
 from renyi.formatting import at_most, cut, printable, rounded_down
 from renyi.marginals.consistency import check_possible

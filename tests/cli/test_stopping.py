@@ -30,7 +30,7 @@ BUILD = ("marginals", "build")
 COMMANDS = [
     ("fit", "large.csv", "--target", "y", "--out", "new"),
     ("fit", "kr-vs-kp", "--order", "2"),
-    ("fit", "part-*.csv", "--target", "y", "--checkpoint", "job", "--out", "new"),
+    ("fit", "part-*.csv", "--target", "y", "--out", "new"),
     ("fit", "--sql", "FROM 'large.csv'", "--target", "y"),
     ("predict", "m.json", "large.csv", "--proba", "--out", "answers.csv"),
     ("predict", "m.json", "large.csv", "--out", "answers.parquet"),
@@ -325,21 +325,6 @@ def test_handlers_of_a_host_that_is_no_python_stay(
     assert run("datasets").code == 0
     monkeypatch.undo()
     assert signal.getsignal(signal.SIGTERM) is usual
-
-
-def test_termination_keeps_the_checkpoint_and_no_other_file(folder: Path) -> None:
-    place = folder / "job"
-    child = begin(*COMMANDS[2], cwd=folder)
-    end = time.monotonic() + LONGEST
-    while child.poll() is None and not place.exists() and time.monotonic() < end:
-        time.sleep(0.005)
-    answer = stop(child, 0.3, signal.SIGTERM)
-    check(answer, folder, signal.SIGTERM)
-    # One in which nothing has been counted yet is not kept, either.
-    told = "job keeps what was counted" in answer.err
-    assert place.exists() == told or answer.killed
-    assert (folder / "new.json").exists() == (answer.code == 0)
-    tidy(folder)
 
 
 # ---- streams that are closed

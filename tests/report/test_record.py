@@ -15,10 +15,10 @@ import pytest
 
 import renyi
 from renyi.certification import bound_report
-from renyi.exports.score_files import GenotypeScores
 from renyi.formatting import at_most
+from renyi.genotypes.report import genotype_report
+from renyi.genotypes.scores import GenotypeScores
 from renyi.report import build, error_rates
-from renyi.report.build import genotype_report
 from renyi.report.record import Report
 from support.forgeries import signed
 from support.reports import frame, genotypes

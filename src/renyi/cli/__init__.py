@@ -127,10 +127,8 @@ def _command(args: argparse.Namespace) -> int:
     with warnings.catch_warnings(record=True) as recorded:
         warnings.simplefilter("always")
         try:
-            # At the end, when all is written and printed, a checkpoint is deleted.
             with (
                 memory_limit(getattr(args, "memory", None)),
-                contextlib.ExitStack() as args.until,
                 contextlib.suppress(BrokenPipeError),  # nobody listens any more
             ):
                 run = getattr(import_module(f"renyi.cli.{module}"), function)
