@@ -390,6 +390,7 @@ def _facts(
         "covariates_auc": figures.covariates_auc,
         "residual": figures.residual,
         **measured(measures),
+        "auc_interval": figures.auc_interval,
         "top": output.records(model.top(_TOP)),
         "log": study.log,
     }
