@@ -25,7 +25,7 @@ from typing import Any
 import pyarrow as pa
 
 from renyi import endings
-from renyi.compiled import in_threads
+from renyi.counting.compiled import in_threads
 from renyi.encoding.arrow import (
     TextKind,
     requested_floats,
