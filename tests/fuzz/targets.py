@@ -31,10 +31,10 @@ from renyi import (
     Scorecard,
     certify,
     minimax,
-    storage,
     verify,
     write_proof,
 )
+from renyi.files import to_bytes
 from renyi.genotypes.files import read_genotypes
 from renyi.genotypes.packed import code_counts
 from renyi.genotypes.scores import GenotypeScores, read_scores
@@ -91,7 +91,7 @@ def _certificate_seed() -> list[bytes]:
         exact = {**step, "name": "exact", "lower": 0.9 * step["upper"], "seconds": 1.5}
         data["certificate"]["steps"].append(exact)
 
-    return [storage.to_bytes(signed(add))]
+    return [to_bytes(signed(add))]
 
 
 def _certificate(found: Any) -> None:

@@ -11,10 +11,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from renyi.files import checksum, to_bytes
 from renyi.genotypes.scores import GenotypeScores, manhattan, read_scores
 from renyi.limits import MemoryBudgetError, memory_limit
 from renyi.solvers.calibration import Calibration
-from renyi.storage import checksum, to_bytes
 from support.forgeries import GOLDEN
 from support.scores import (
     model_of,

@@ -7,7 +7,7 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
-from renyi import Marginals, storage
+from renyi import Marginals, files
 from renyi.correlation import hgr, hgr_lower_bound, hgr_matrix
 from renyi.counting import pair_counts, sparse_counts
 from renyi.encoding.columns import Column, Columns, Levels
@@ -147,7 +147,7 @@ def test_files(sparse, tmp_path) -> None:
     m.save(place)
     assert Marginals.load(place) == m
     assert Marginals.load(place).digest == m.digest
-    header = storage.read_header(place, "renyi-marginals", 2)
+    header = files.read_header(place, "renyi-marginals", 2)
     assert (
         header["version"] == 2
         and header["entries"] == (m.counts.nnz + m.counts.shape[0]) / 2
@@ -192,13 +192,13 @@ def test_forged_places_are_refused(sparse, tmp_path, change) -> None:
     m = Marginals.from_data(table(200, 30), target="y")
     place = tmp_path / "m.renyi"
     m.save(place)
-    header = storage.read_header(place, "renyi-marginals", 2)
+    header = files.read_header(place, "renyi-marginals", 2)
     number = (header["entries"],)
-    arrays = storage.read_arrays(
+    arrays = files.read_arrays(
         place, "renyi-marginals", header, {"counts": number, "places": number}
     )
     change(header, arrays)
-    storage.write_arrays(place, header, arrays)
+    files.write_arrays(place, header, arrays)
     with pytest.raises(ValueError, match="m.renyi"):
         Marginals.load(place)
 

@@ -12,7 +12,7 @@ from renyi.encoding.columns import label_text
 from renyi.endings import EXPORTS
 from renyi.estimators.model import RenyiModel
 from renyi.exports import formats, integer_card, point_tables
-from renyi.writing import encoded, replacing
+from renyi.files import encoded, replacing
 
 _TABLES = ("csv", "md")  # points, which no rule goes by
 _POINTS = (*integer_card.FORMATS, *(f for f in EXPORTS if f in formats.FUNCTIONS))

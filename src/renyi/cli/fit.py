@@ -27,13 +27,13 @@ from renyi.encoding.columns import label_text
 from renyi.encoding.rows import TrainingRows
 from renyi.endings import MARGINALS
 from renyi.estimators.model import RenyiModel
+from renyi.files import same_file
 from renyi.formatting import WIDTH, at_most, number_of_rows, percent, printable, wrapped
 from renyi.marginals.marginals import Marginals
 from renyi.scorecard import Scorecard, by_importance
 from renyi.selection import short
 from renyi.streaming.counted_rows import CountedRows
 from renyi.warnings import warn
-from renyi.writing import same_file
 
 _UNKNOWN = "The rows were counted as they were read, so the error on them is not known."
 _BY_COUNTS = "alpha was chosen by generalised cross-validation, not leave-one-out."

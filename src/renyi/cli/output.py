@@ -36,12 +36,12 @@ from renyi.cli.process import PrintableStream, with_options
 from renyi.drawing import axes
 from renyi.endings import MARGINALS, PICTURE, either
 from renyi.estimators import model_file
+from renyi.files import encoded, replace_together, replacing, same_file, target
 from renyi.formatting import HIDDEN, csv_text, printable, wrapped
 from renyi.marginals import file as marginals_file
 from renyi.progress import Progress
 from renyi.sources import files
 from renyi.warnings import DataWarning
-from renyi.writing import encoded, replace_together, replacing, same_file, target
 
 if TYPE_CHECKING:
     from renyi.estimators.model import RenyiModel

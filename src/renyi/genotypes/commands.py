@@ -22,6 +22,7 @@ from renyi.certificates.heldout import clopper_pearson
 from renyi.cli import output
 from renyi.cli.output import Args, Facts, Meter, Recorded
 from renyi.endings import WRITTEN, either
+from renyi.files import replacing
 from renyi.formatting import at_most, number_of, percent, printable, wrapped
 from renyi.genotypes.files import Filters, Genotypes, read_genotypes, without_haploid
 from renyi.genotypes.fit import unpenalised
@@ -44,7 +45,6 @@ from renyi.progress import Progress
 from renyi.report.record import ENDINGS, page_place, record_place
 from renyi.sources.files import existing
 from renyi.warnings import warn
-from renyi.writing import replacing
 
 Floats = NDArray[np.float64]
 

@@ -28,6 +28,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from renyi.files import first_line
 from renyi.formatting import number_of
 from renyi.genotypes.packed import (
     MISSING,
@@ -53,7 +54,6 @@ from renyi.genotypes.tables import (
 from renyi.limits import check_memory
 from renyi.progress import Progress, ProgressCallback
 from renyi.sources.files import existing
-from renyi.storage import first_line
 from renyi.validation import import_extra
 from renyi.warnings import warn
 

@@ -37,14 +37,21 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 from pyarrow import csv
 
+from renyi.files import (
+    InvalidFileError,
+    Place,
+    first_line,
+    parse,
+    replace_together,
+    replacing,
+    valid,
+)
 from renyi.genotypes.files import genotype_shares
 from renyi.genotypes.matching import NO_ID, chromosomes, variant_names
 from renyi.genotypes.packed import CODES, MISSING, NONE, ONE, TWO
 from renyi.genotypes.suffixes import PLINK2
 from renyi.genotypes.tables import HAPLOID, NO_ALLELE
 from renyi.limits import check_memory
-from renyi.storage import InvalidFileError, first_line, parse, valid
-from renyi.writing import Place, replace_together, replacing
 
 Floats = NDArray[np.float64]
 

@@ -22,6 +22,19 @@ from numpy.typing import NDArray
 
 from renyi import __version__
 from renyi.drawing import axes, literal
+from renyi.files import (
+    NUMBER,
+    Place,
+    check_fields,
+    checksum,
+    finite_numbers,
+    read_archive,
+    read_json,
+    replace_together,
+    valid,
+    write_archive,
+    write_json,
+)
 from renyi.genotypes.files import frequency_of, genotype_shares
 from renyi.genotypes.formats import REVERSED, read_pgs, write_pgs, write_plink2
 from renyi.genotypes.matching import (
@@ -46,18 +59,6 @@ from renyi.genotypes.tables import VARIANTS
 from renyi.limits import check_memory
 from renyi.rules import decide, logistic, project, reweighted
 from renyi.solvers.calibration import Calibration
-from renyi.storage import (
-    NUMBER,
-    check_fields,
-    checksum,
-    finite_numbers,
-    read_archive,
-    read_json,
-    valid,
-    write_archive,
-    write_json,
-)
-from renyi.writing import Place, replace_together
 
 Floats = NDArray[np.float64]
 

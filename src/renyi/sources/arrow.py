@@ -37,8 +37,8 @@ from renyi import endings
 from renyi.encoding.arrays import check_frame_names
 from renyi.encoding.encoder import Encoder
 from renyi.encoding.rules import NO_ROWS
+from renyi.files import first_line, unreadable
 from renyi.marginals.marginals import Marginals
-from renyi.storage import first_line, unreadable
 from renyi.streaming.run import Job, Source, Unit
 from renyi.streaming.spec import CountSpec
 

@@ -33,7 +33,7 @@ from renyi.encoding.rules import (
     check_weight_column,
     missing_texts,
 )
-from renyi.storage import read_archive, write_archive
+from renyi.files import read_archive, write_archive
 from renyi.streaming.counted_rows import CountedRows
 
 Floats = NDArray[np.float64]
