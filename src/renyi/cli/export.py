@@ -11,7 +11,7 @@ from renyi.cli.output import Args, Recorded
 from renyi.encoding.columns import label_text
 from renyi.endings import EXPORTS
 from renyi.estimators.model import RenyiModel
-from renyi.exports import formats, integer_card, point_tables
+from renyi.exports import formats, integer_card, points
 from renyi.files import encoded, replacing
 
 _TABLES = ("csv", "md")  # points, which no rule goes by
@@ -57,19 +57,9 @@ def _sql(args: Args) -> None:
 
 
 def _format(args: Args) -> None:
-    """Write a model as a table of points, as a function, or for skops."""
+    """Write a model as a table of points or as a function."""
     form, place = _chosen(args, tuple(f for f in EXPORTS if f != "html"), None)
     clf = inputs.load_model(args.model)
-    if form == "skops":
-        if args.prevalence is not None:
-            raise ValueError(
-                "--prevalence cannot be written with --format skops: pass prevalence= "
-                "to predict() of the loaded model."
-            )
-        from renyi.estimators.classifier import RenyiClassifier
-
-        _send(place, formats.skops_bytes(RenyiClassifier.load(args.model)))
-        return
     if form not in _TABLES and clf.rule != "map":
         raise ValueError(
             f"{args.model} answers at random, by rule {clf.rule}, but --format {form} "
@@ -78,7 +68,7 @@ def _format(args: Args) -> None:
     odds = 1.0 if args.prevalence is None else clf._odds(args.prevalence)
     card = clf.scorecard_
     if form == "csv":
-        _send_table(args, place, point_tables.table(card, odds))
+        _send_table(args, place, points.table(card, odds))
     else:
         _send(place, formats.written(card, form, odds))
 

@@ -250,7 +250,7 @@ MARGINALS  {_MARGINALS}
 _EXPORT = f"""write a model as a function, as SQL, or as points
 MODEL  {_MODEL}
 --format {_FORMATS}  a table of the points (csv, md), a function in one file (python,
-    javascript), or a file for ONNX or skops; with --points also html; default: by the
+    javascript), or a file for ONNX; with --points also html; default: by the
     ending of --out
 either --sql {{duckdb,postgres,spark,sqlite}}  the engine that SQL is for
 or --points N  whole points to add up by hand, no more than N for a category (two

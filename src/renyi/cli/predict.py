@@ -26,7 +26,7 @@ from renyi.encoding.rows import encoded_target
 from renyi.encoding.rules import missing_texts
 from renyi.endings import WRITTEN
 from renyi.estimators.model import RenyiModel
-from renyi.exports.point_tables import has_weights
+from renyi.exports.points import has_weights
 from renyi.formatting import chosen_percent, number_of
 from renyi.limits import check_memory, memory_budget
 from renyi.progress import Progress
