@@ -35,7 +35,7 @@ from renyi.encoding.encoder import Encoder
 from renyi.encoding.rules import missing_numbers
 from renyi.encoding.tuples import TupleEncoder
 from renyi.exports.dialects import Dialect, named
-from renyi.exports.portable import has_text
+from renyi.exports.functions import has_text
 
 if TYPE_CHECKING:
     from renyi.scorecard import Scorecard
