@@ -191,12 +191,12 @@ class Counts:
         L = Fraction(sum(map(dot, by_class, s.points)) - mean) / (n * s.unit)
         V = Fraction(sum(squares) - part * both) / (n * s.unit**2)
         B = Fraction(sum(squares), n * s.unit**2) - 2 * L + 1 - part
-        possible = B >= 0 and max(L, 0) ** 2 <= (1 - part) * V
+        possible = B >= 0 and max(L, Fraction(0)) ** 2 <= (1 - part) * V
         check(possible, "no population has these counts")
         # A row that map gets wrong has t_k >= t_Y - 2e for some k, so that the class
         # with the largest score is also wrong after t_Y is lowered by 2e.
         e = s.error
-        lead = max(L - 2 * e * (1 - part), 0)
+        lead = max(L - 2 * e * (1 - part), Fraction(0))
         spread = V - 4 * e * L + 4 * e**2 * (1 - part)
         best = 2 * (1 - part - (lead**2 / spread if lead else 0))
         return (root(B) + root(Fraction(K)) * e) ** 2, best
