@@ -327,7 +327,7 @@ def test_genotypes_promise_nothing_and_name_their_variants() -> None:
     assert isinstance(report, Report) and report.certificate is None
     assert "no worst case is proven" in report.verdict
     assert report.features[0].name.startswith("rs")
-    assert report.features[0].importance == pytest.approx(model.swings.max())
+    assert report.features[0].importance == pytest.approx(model.importance.max())
     assert report.scale.covariates.keys() == {"age"}
     with pytest.raises(ValueError, match="do not predict classes"):
         genotype_report(GenotypeScores(model.variants, model.points))

@@ -37,7 +37,7 @@ def genotype_report(
         raise ValueError(
             "These scores do not predict classes: there is nothing to report."
         )
-    order = np.argsort(-model.swings, kind="stable")
+    order = np.argsort(-model.importance, kind="stable")
     kept, left = np.split(order, [MOST_CATEGORIES // len(_GENOTYPES)])
     columns, features = _variants(model, kept)
     c = model.calibration
@@ -110,7 +110,7 @@ def _variants(
     """Return some variants as columns and features, with the likeliest genotypes."""
     table = model.variants.iloc[kept]
     points = filled_points(model)[kept][:, _GENOTYPES]
-    importance = model.swings[kept].tolist()
+    importance = model.importance[kept].tolist()
     f = np.full(len(kept), 0.5)
     if "frequency" in table:
         f = np.nan_to_num(table["frequency"].to_numpy(np.float64), nan=0.5)
