@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from renyi.certificates.record import BoundReport
     from renyi.estimators.model import RenyiModel
     from renyi.exports.integer_card import IntegerScorecard
-    from renyi.report.record import Report
+    from renyi.report.page import Report
     from renyi.selection import PathResult
 
 Floats = NDArray[np.float64]
