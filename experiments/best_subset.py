@@ -21,7 +21,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 import renyi
-from renyi.solvers.best_subset import MOST_FEATURES, best_subset, forward, subset_value
+from experiments.branch_and_bound import MOST_FEATURES, best_subset
+from renyi.solvers.forward_selection import forward, subset_value
 from renyi.solvers.ridge import moments
 
 HERE = Path(__file__).parent

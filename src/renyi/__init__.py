@@ -24,12 +24,14 @@ if TYPE_CHECKING:
     from renyi.certification import certify
     from renyi.correlation import HGR, hgr, hgr_lower_bound, hgr_matrix, hgr_table
     from renyi.encoding.encoder import Encoder
-    from renyi.estimators.classifier import GenotypeClassifier, RenyiClassifier
+    from renyi.estimators.classifier import RenyiClassifier
     from renyi.estimators.crossfit_classifier import CrossFitClassifier
     from renyi.estimators.minimax_classifier import MinimaxClassifier
     from renyi.estimators.selector import RenyiSelector
     from renyi.exports.integer_card import IntegerScorecard
-    from renyi.exports.score_files import GenotypeScores
+    from renyi.genotypes.classifier import GenotypeClassifier
+    from renyi.genotypes.files import Genotypes, read_genotypes
+    from renyi.genotypes.scores import GenotypeScores
     from renyi.marginals.marginals import Marginals
     from renyi.plots.certificate_display import CertificateDisplay
     from renyi.plots.hgr_display import HGRDisplay
@@ -42,8 +44,6 @@ if TYPE_CHECKING:
     from renyi.robust.worst import WorstCase, worst_case
     from renyi.scorecard import Scorecard
     from renyi.selection import PathResult, selection_path
-    from renyi.solvers.l1inf_genotypes import genotype_path
-    from renyi.sources.genotypes import Genotypes, read_genotypes
 
 __version__ = "0.1.0"
 
@@ -53,12 +53,14 @@ _NAMES = {
     "certification": ("certify",),
     "correlation": ("HGR", "hgr", "hgr_lower_bound", "hgr_matrix", "hgr_table"),
     "encoding.encoder": ("Encoder",),
-    "estimators.classifier": ("GenotypeClassifier", "RenyiClassifier"),
+    "estimators.classifier": ("RenyiClassifier",),
     "estimators.crossfit_classifier": ("CrossFitClassifier",),
     "estimators.minimax_classifier": ("MinimaxClassifier",),
     "estimators.selector": ("RenyiSelector",),
     "exports.integer_card": ("IntegerScorecard",),
-    "exports.score_files": ("GenotypeScores",),
+    "genotypes.classifier": ("GenotypeClassifier",),
+    "genotypes.files": ("Genotypes", "read_genotypes"),
+    "genotypes.scores": ("GenotypeScores",),
     "marginals.marginals": ("Marginals",),
     "plots.certificate_display": ("CertificateDisplay",),
     "plots.hgr_display": ("HGRDisplay",),
@@ -71,8 +73,6 @@ _NAMES = {
     "robust.worst": ("WorstCase", "worst_case"),
     "scorecard": ("Scorecard",),
     "selection": ("PathResult", "selection_path"),
-    "solvers.l1inf_genotypes": ("genotype_path",),
-    "sources.genotypes": ("Genotypes", "read_genotypes"),
 }
 _HOME = {name: module for module, names in _NAMES.items() for name in names}
 
@@ -104,7 +104,6 @@ __all__ = [
     "baselines",
     "certify",
     "datasets",
-    "genotype_path",
     "hgr",
     "hgr_lower_bound",
     "hgr_matrix",

@@ -32,15 +32,15 @@ from renyi.counting.onehot import (
     score_error,
 )
 from renyi.encoding import recoding
-from renyi.encoding.column_rules import check_class_list
 from renyi.encoding.columns import Label, label_text
 from renyi.encoding.encoder import Encoder
+from renyi.encoding.rules import check_class_list
 from renyi.encoding.tuples import encoder_from_dict
+from renyi.files import NUMBER, check_fields, read_json, valid, write_json
+from renyi.files import finite_numbers as _numbers
 from renyi.formatting import point_digits
 from renyi.rules import logistic, project
 from renyi.solvers.calibration import Calibration
-from renyi.storage import NUMBER, check_fields, read_json, valid, write_json
-from renyi.storage import finite_numbers as _numbers
 
 if TYPE_CHECKING:
     import os

@@ -37,12 +37,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from renyi.drawing import COLOURS, GREY, axes, literal
-from renyi.encoding.column_rules import check_classes
+from renyi.encoding.rules import check_classes
 from renyi.encoding.tuples import AND
 from renyi.formatting import at_most, cut, printable, rounded_down
 from renyi.marginals.consistency import check_possible
 from renyi.marginals.marginals import Marginals
-from renyi.solvers.best_subset import ALMOST_NONE, ALPHA
+from renyi.solvers.forward_selection import ALMOST_NONE, ALPHA
 from renyi.solvers.l1inf import CountsProblem, Problem
 from renyi.solvers.l1inf_path import (
     MAX_PASSES,

@@ -19,7 +19,7 @@ import pandas as pd
 import pytest
 
 import renyi
-from renyi import proofs, storage, verify
+from renyi import files, proofs, verify
 from support.forgeries import GOLDEN, MARGINALS, MODEL, archive, golden_members
 
 SETS = ("votes", "credit", "kr-vs-kp", "promoters", "adult")
@@ -30,7 +30,7 @@ def sign(tmp_path):
     """Write a document with a checksum that agrees, and return its path."""
 
     def write(data, name="signed.json"):
-        storage.write_json(tmp_path / name, {**data, "checksum": None})
+        files.write_json(tmp_path / name, {**data, "checksum": None})
         return str(tmp_path / name)
 
     return write
@@ -298,8 +298,8 @@ def test_counts_that_disagree_prove_nothing(tmp_path):
     counts[a, b] = counts[b, a] = counts[a, b] - 1
     path = tmp_path / "m.renyi"
     m.save(path)
-    header = storage.read_header(path, "renyi-marginals")
-    storage.write_arrays(path, header, {"counts": counts})
+    header = files.read_header(path, "renyi-marginals")
+    files.write_arrays(path, header, {"counts": counts})
     assert not verify.Counts(str(path)).agree()
 
 

@@ -30,7 +30,7 @@ BUILD = ("marginals", "build")
 COMMANDS = [
     ("fit", "large.csv", "--target", "y", "--out", "new"),
     ("fit", "kr-vs-kp", "--order", "2"),
-    ("fit", "part-*.csv", "--target", "y", "--checkpoint", "job", "--out", "new"),
+    ("fit", "part-*.csv", "--target", "y", "--out", "new"),
     ("fit", "--sql", "FROM 'large.csv'", "--target", "y"),
     ("predict", "m.json", "large.csv", "--proba", "--out", "answers.csv"),
     ("predict", "m.json", "large.csv", "--out", "answers.parquet"),
@@ -327,21 +327,6 @@ def test_handlers_of_a_host_that_is_no_python_stay(
     assert signal.getsignal(signal.SIGTERM) is usual
 
 
-def test_termination_keeps_the_checkpoint_and_no_other_file(folder: Path) -> None:
-    place = folder / "job"
-    child = begin(*COMMANDS[2], cwd=folder)
-    end = time.monotonic() + LONGEST
-    while child.poll() is None and not place.exists() and time.monotonic() < end:
-        time.sleep(0.005)
-    answer = stop(child, 0.3, signal.SIGTERM)
-    check(answer, folder, signal.SIGTERM)
-    # One in which nothing has been counted yet is not kept, either.
-    told = "job keeps what was counted" in answer.err
-    assert place.exists() == told or answer.killed
-    assert (folder / "new.json").exists() == (answer.code == 0)
-    tidy(folder)
-
-
 # ---- streams that are closed
 
 
@@ -362,9 +347,9 @@ def shell(command: str, cwd: Path) -> Answer:
     [
         ("renyi datasets >&- 2>&-", 0, "", ""),
         ("renyi datasets | head -c 0; exit ${PIPESTATUS[0]}", 0, "", ""),
-        ("renyi reproduce 2>&-", 2, "", ""),
-        ("renyi reproduce >&-", 2, "", "renyi: error: 'renyi reproduce"),
-        ("renyi reproduce 2>&1 | head -c 0; exit ${PIPESTATUS[0]}", 2, "", ""),
+        ("renyi fit nothing.csv 2>&-", 2, "", ""),
+        ("renyi fit nothing.csv >&-", 2, "", "renyi: error: There is no file"),
+        ("renyi fit nothing.csv 2>&1 | head -c 0; exit ${PIPESTATUS[0]}", 2, "", ""),
         ("renyi --bad >&-", 2, "", "renyi: error: "),
         ("renyi --bad 2>&-", 2, "", ""),
         ("renyi --bad 2>/dev/full", 2, "", ""),

@@ -23,7 +23,6 @@ EXTRAS = {
     "highspy",
     "matplotlib",
     "numba",
-    "opendp",
     "pgenlib",
     "polars",
     "pyspark",

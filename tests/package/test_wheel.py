@@ -24,7 +24,7 @@ pytestmark = pytest.mark.xdist_group("wheel")  # built once
 ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "src" / "renyi"
 EXTRAS = {
-    *("fast", "exact", "duckdb", "spark", "genetics", "privacy", "plot", "gpu", "all"),
+    *("fast", "exact", "duckdb", "spark", "genetics", "plot", "gpu", "all"),
     *("onnx", "skops", "test", "lint", "bench", "docs"),
 }
 

@@ -10,7 +10,7 @@ import pytest
 import renyi
 from renyi import selection
 from renyi.datasets import load
-from renyi.solvers.best_subset import subset_value
+from renyi.solvers.forward_selection import subset_value
 from renyi.solvers.l1inf import CountsProblem
 from renyi.solvers.l1inf_path import penalty_grid, solve_path
 from renyi.solvers.ridge import moments

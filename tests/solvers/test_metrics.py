@@ -1,4 +1,4 @@
-"""AUC, R² and prevalence, against brute force, scikit-learn and simulated liability."""
+"""AUC and its interval, against brute force and scikit-learn."""
 
 from __future__ import annotations
 
@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 from scipy.special import expit, logit
 from scipy.stats import norm
-from sklearn.linear_model import LinearRegression, LogisticRegression
-from sklearn.metrics import log_loss, roc_auc_score
+from sklearn.metrics import roc_auc_score
 
 from renyi.solvers import metrics as risk
 
@@ -50,65 +49,6 @@ def test_perfect_ranking_still_has_an_interval():
     assert risk.auc([4, 5, 1, 2], [0, 0, 1, 1])[:2] == (0, 0)
 
 
-@pytest.mark.parametrize("with_covariates", [False, True])
-def test_nagelkerke_is_that_of_scikit_learns_regressions(with_covariates):
-    scores, y, covariates = drawn(300)
-    n, share = len(y), y.mean()
-
-    def r2(X):
-        p = LogisticRegression(C=np.inf, tol=1e-10, max_iter=1000).fit(X, y)
-        value = -log_loss(y, p.predict_proba(X), normalize=False)
-        none = n * (share * np.log(share) + (1 - share) * np.log(1 - share))
-        return (1 - np.exp(2 / n * (none - value))) / (1 - np.exp(2 / n * none))
-
-    if with_covariates:
-        wanted = r2(np.column_stack([covariates, scores])) - r2(covariates)
-        found = risk.nagelkerke_r2(scores, y, covariates)
-    else:
-        wanted, found = r2(scores[:, None]), risk.nagelkerke_r2(scores, y)
-    assert found == pytest.approx(wanted, abs=1e-7)
-
-
-def test_nagelkerke_of_perfect_separation_is_one():
-    assert risk.nagelkerke_r2([1, 2, 3, 4], [0, 0, 1, 1]) == pytest.approx(1)
-
-
-def test_observed_r2_adds_to_that_of_covariates():
-    scores, y, covariates = drawn(300)
-    both = np.column_stack([covariates, scores])
-    fits = [LinearRegression().fit(X, y).score(X, y) for X in (both, covariates)]
-    found = risk.observed_r2(scores, y, covariates)
-    assert found == pytest.approx(fits[0] - fits[1])
-
-
-@pytest.mark.parametrize("ascertained", [False, True])
-def test_liability_r2_is_that_of_the_simulated_liability(ascertained):
-    """A liability of which the score explains 20 %; 5 % who have most are cases."""
-    rng, K, n = np.random.default_rng(0), 0.05, 500_000
-    score = rng.normal(size=n) * np.sqrt(0.2)
-    y = (score + rng.normal(size=n) * np.sqrt(0.8) > norm.ppf(1 - K)).astype(int)
-    if ascertained:  # as many controls as cases
-        cases = np.flatnonzero(y)
-        rows = np.concatenate([cases, np.flatnonzero(y == 0)[: len(cases)]])
-        score, y = score[rows], y[rows]
-    found = risk.risk_measures(score, y, prevalence=K)
-    assert found.liability_r2 == pytest.approx(0.2, abs=0.01)
-
-
-def test_at_its_own_share_of_cases_the_liability_has_the_textbook_factor():
-    z = norm.pdf(norm.ppf(0.1))
-    found = risk.liability_r2(0.03, 0.1, 0.1)
-    assert found == pytest.approx(0.03 * 0.1 * 0.9 / z**2)
-
-
-def test_the_intercept_moves_as_bayes_says():
-    x, K, P = np.linspace(-3, 3, 7), 0.01, 0.5
-    density = norm.pdf(x[:, None], [0, 1])
-    at = [density[:, 1] * s / (density @ [1 - s, s]) for s in (P, K)]
-    start = risk.intercept_at(0.0, P, K)
-    np.testing.assert_allclose(expit(logit(at[0]) + start), at[1], rtol=1e-12)
-
-
 @pytest.mark.parametrize(
     ("scores", "y", "word"),
     [
@@ -121,87 +61,6 @@ def test_the_intercept_moves_as_bayes_says():
 def test_what_cannot_be_measured_is_refused(scores, y, word):
     with pytest.raises(ValueError, match=word):
         risk.auc(scores, y)
-    with pytest.raises(ValueError, match="prevalence"):
-        risk.risk_measures([1, 2], [0, 1], prevalence=2)
-
-
-# ---- two scores
-
-
-def two(n=80, seed=0, apart=0.3):
-    rng = np.random.default_rng(seed)
-    y = (rng.random(n) < 0.4).astype(int)
-    common = rng.normal(size=n) + y
-    first, second = (
-        0.5 + 0.2 * (common + rng.normal(size=n) * k - 0.5) for k in (apart, 1)
-    )
-    share = (y.sum() - y) / (n - 1)
-    return (first, first - share), (second, second - share), y
-
-
-def test_difference_of_aucs_is_delongs_of_all_pairs():
-    first, second, y = two()
-    found = risk.compare_left_out(first, second, y, confidence=0.9).auc
-    kernels = []
-    for _, scores in (first, second):
-        case, control = scores[y == 1], scores[y == 0]
-        kernels.append((case[:, None] > control) + 0.5 * (case[:, None] == control))
-    cases, controls = (np.cov([k.mean(axis) for k in kernels]) for axis in (1, 0))
-    S = cases / (y == 1).sum() + controls / (y == 0).sum()
-    half = norm.ppf(0.95) * np.sqrt(S[0, 0] + S[1, 1] - 2 * S[0, 1])
-    apart = kernels[0].mean() - kernels[1].mean()
-    assert found[:2] == pytest.approx([k.mean() for k in kernels], abs=1e-14)
-    wanted = (apart, apart - half, apart + half)
-    np.testing.assert_allclose(found[2:], wanted, rtol=1e-12)
-
-
-def test_difference_of_errors_is_agresti_and_mins():
-    first, second, y = two()
-    wrong = [(p > 0.5) != y for p, _ in (first, second)]
-    b, c = (wrong[0] & ~wrong[1]).sum() + 0.5, (wrong[1] & ~wrong[0]).sum() + 0.5
-    n = len(y) + 2
-    half = norm.ppf(0.975) * np.sqrt(b + c - (b - c) ** 2 / n) / n
-    found = risk.compare_left_out(first, second, y).error
-    assert found.difference == pytest.approx(wrong[0].mean() - wrong[1].mean())
-    np.testing.assert_allclose(found[3:], [(b - c) / n - half, (b - c) / n + half])
-
-
-def test_intervals_are_as_wide_as_a_paired_bootstrap_says():
-    first, second, y = two(200)
-    rng, found = np.random.default_rng(0), []
-    for _ in range(400):
-        rows = rng.integers(0, 200, 200)
-        pairs = [(p[rows], s[rows]) for p, s in (first, second)]
-        again = risk.compare_left_out(*pairs, y[rows])
-        found.append([each.difference for each in again])
-    spread = np.std(found, axis=0)
-    for each, sd in zip(risk.compare_left_out(first, second, y), spread, strict=True):
-        assert (each.high - each.low) / 2 / 1.96 == pytest.approx(sd, rel=0.12)
-
-
-def test_samples_of_a_group_count_once():
-    """Everyone twice tells no more than everyone once."""
-    first, second, y = two(300)
-    once = risk.compare_left_out(first, second, y)
-    pairs = [(np.tile(p, 2), np.tile(s, 2)) for p, s in (first, second)]
-    twice = risk.compare_left_out(*pairs, np.tile(y, 2), np.tile(np.arange(300), 2))
-    np.testing.assert_allclose(twice, once, atol=1e-3)
-    blind = risk.compare_left_out(*pairs, np.tile(y, 2))
-    for each, narrow in zip(once, blind, strict=True):
-        assert narrow.high - narrow.low < 0.8 * (each.high - each.low)
-
-
-def test_scores_that_make_no_mistake_may_still_differ():
-    y = np.repeat([0, 1], 5)
-    one = (0.1 + 0.8 * y, 0.8 * y - 0.4)
-    other = (0.2 + 0.6 * y, 0.6 * y - 0.3)
-    found = risk.compare_left_out(one, other, y)
-    assert found.error.difference == found.auc.difference == 0
-    assert found.auc.high == -found.auc.low == pytest.approx(1 - 0.025 ** (1 / 5))
-    assert found.error.high == -found.error.low > 0.1
-    assert found.r2.low <= found.r2.difference <= found.r2.high
-    found = risk.compare_left_out(one, other, np.arange(10) == 9)
-    assert found.auc[3:] == (-1 + found.auc.difference, 1 + found.auc.difference)
 
 
 def test_pairs_of_one_cell_are_ties_whatever_their_scores():
@@ -218,13 +77,3 @@ def test_pairs_of_one_cell_are_ties_whatever_their_scores():
         assert found[0] == pytest.approx((apart.mean() + 1) / 2)
         none = risk.auc(scores, y, cells=np.arange(n))
         assert none == risk.auc(scores, y)
-
-
-def test_a_score_that_goes_the_wrong_way_explains_nothing():
-    rng = np.random.default_rng(1)
-    y, C = rng.integers(0, 2, 200), rng.normal(size=(200, 2))
-    scores = y + rng.normal(size=200)
-    good = risk.risk_measures(scores, y, C, 0.1)
-    assert good.nagelkerke_r2 > 0.1 and good.liability_r2 > 0.1
-    bad = risk.risk_measures(-scores, y, C, 0.1)
-    assert (bad.nagelkerke_r2, bad.liability_r2) == (0, 0)

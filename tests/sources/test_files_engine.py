@@ -269,7 +269,6 @@ def test_query_of_many_rows_with_numbers() -> None:
         ),
         ({"sql": "SELECT * FROM data WHERE year = 1900"}, "returns no rows"),
         ({"sql": "CREATE TABLE t (a INT)"}, "give a SELECT|no column"),
-        ({"sql": "SELECT * FROM data", "checkpoint": "j.ckpt"}, "cannot be resumed"),
         ({"where": "year = 2024 AND ?"}, "Invalid filter"),
     ],
 )

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from renyi import Encoder
-from renyi.encoding.arrow_cells import typed
+from renyi.encoding.arrow import typed
 from renyi.sources.files import column_kinds
 from renyi.streaming.counter import PairCounter
 from renyi.streaming.spec import CountSpec, pack, unpack

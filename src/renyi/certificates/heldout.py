@@ -55,7 +55,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from renyi.certificates.closed_form import closed_form
 from renyi.counting.onehot import offsets
-from renyi.encoding import column_rules, recoding
+from renyi.encoding import recoding
+from renyi.encoding import rules as column_rules
 from renyi.marginals.marginals import Marginals
 from renyi.scorecard import Scorecard, class_places, class_points
 from renyi.solvers.calibration import of_slope

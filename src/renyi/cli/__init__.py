@@ -71,13 +71,6 @@ def _exit_code(arguments: list[str], came: list[int]) -> int:
     """Return the exit code of a command that has said all it has to say."""
     args = argparse.Namespace()
     try:
-        if arguments[:1] == ["reproduce"]:  # named for one release
-            names = ("table1", "runtime", "theorems", "selection")
-            name = next((word for word in arguments if word in names), "table1")
-            raise ValueError(
-                f"'renyi reproduce {name}' is now 'python -m experiments.{name}', run "
-                "in a checkout of the repository, with the same options"
-            )
         args = parser().parse_args(arguments)
         args.argv = arguments
         code = _command(args)
@@ -134,10 +127,8 @@ def _command(args: argparse.Namespace) -> int:
     with warnings.catch_warnings(record=True) as recorded:
         warnings.simplefilter("always")
         try:
-            # At the end, when all is written and printed, a checkpoint is deleted.
             with (
                 memory_limit(getattr(args, "memory", None)),
-                contextlib.ExitStack() as args.until,
                 contextlib.suppress(BrokenPipeError),  # nobody listens any more
             ):
                 run = getattr(import_module(f"renyi.cli.{module}"), function)

@@ -11,9 +11,10 @@ from renyi.cli.output import Args, Recorded
 from renyi.encoding.columns import label_text
 from renyi.endings import EXPORTS
 from renyi.estimators.model import RenyiModel
-from renyi.exports import formats, integer_card, point_tables, score_files
+from renyi.exports import formats, integer_card, point_tables
+from renyi.files import encoded, replacing
+from renyi.genotypes import scores
 from renyi.sources import files
-from renyi.writing import encoded, replacing
 
 _TABLES = ("csv", "md")  # points, which no rule goes by
 _POINTS = (*integer_card.FORMATS, *(f for f in EXPORTS if f in formats.FUNCTIONS))
@@ -30,7 +31,7 @@ _OTHERS = {
 
 def run(args: Args, recorded: Recorded) -> None:
     """Write a model in a form of another program."""
-    if args.scores is None and score_files.is_model(files.existing(args.model)):
+    if args.scores is None and scores.is_model(files.existing(args.model)):
         raise ValueError(
             f"{args.model} is a model of genotypes: write it with --scores plink2 or "
             "--scores pgs."

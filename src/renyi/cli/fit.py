@@ -15,25 +15,26 @@ from typing import Any
 import numpy as np
 
 from renyi import __version__, rules
+from renyi.certificates.error_table import pairs_text
 from renyi.certificates.record import Certificate
-from renyi.certificates.text import pairs_text, ranking_lines, rule_lines
-from renyi.cli import genotype_counts, genotypes, inputs, output, streams
+from renyi.certificates.text import ranking_lines, rule_lines
+from renyi.cli import genotypes, inputs, output, streams
 from renyi.cli.inputs import Rows
 from renyi.cli.output import Args, Facts, Recorded, bullets, indented
 from renyi.cli.parser import SMALL
 from renyi.counting.onehot import offsets
 from renyi.counting.pair_counts import table_bytes
 from renyi.encoding.columns import label_text
+from renyi.encoding.rows import TrainingRows
 from renyi.endings import MARGINALS
 from renyi.estimators.model import RenyiModel
+from renyi.files import same_file
 from renyi.formatting import WIDTH, at_most, number_of_rows, percent, printable, wrapped
 from renyi.marginals.marginals import Marginals
 from renyi.scorecard import Scorecard, by_importance
 from renyi.selection import short
-from renyi.sources.frames import TrainingRows
 from renyi.streaming.counted_rows import CountedRows
 from renyi.warnings import warn
-from renyi.writing import same_file
 
 _UNKNOWN = "The rows were counted as they were read, so the error on them is not known."
 _BY_COUNTS = "alpha was chosen by generalised cross-validation, not leave-one-out."
@@ -58,9 +59,6 @@ _METHODS = {
 
 def run(args: Args, recorded: Recorded) -> None:
     """Train a classifier and certify it."""
-    if args.genotype_counts is not None or args.ld_panel is not None:
-        genotype_counts.fit(args, recorded)
-        return
     if genotypes.requested(args):
         genotypes.fit(args, recorded)
         return
@@ -190,8 +188,8 @@ def _check_rows_in_memory(args: Args, order: int) -> None:
     if streams.is_streamed(args, order) or streams.is_too_large(args, order):
         raise ValueError(
             "--confidence needs the rows in memory: name one file that fits into it, "
-            "without --where, --sql, --table and --checkpoint, or count two halves and "
-            "use 'renyi certify --halves'."
+            "without --where, --sql and --table, or count two halves and use 'renyi "
+            "certify --halves'."
         )
 
 

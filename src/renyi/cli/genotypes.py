@@ -22,16 +22,10 @@ from renyi import __version__
 from renyi.cli import output
 from renyi.cli.inputs import check_not_given, check_separate
 from renyi.cli.output import Args, Facts, Meter, Recorded
-from renyi.counting.genotype_kernel import MISSING_AS
-from renyi.counting.packed import code_counts
 from renyi.endings import GENOTYPE_POINTS, LOCO
-from renyi.estimators.genotype_model import GenotypeModel
-from renyi.exports.score_files import GenotypeScores, manhattan
+from renyi.files import replacing
 from renyi.formatting import number_of, percent, printable, wrapped
-from renyi.progress import Progress
-from renyi.solvers.metrics import Comparison, RiskMeasures, risk_measures
-from renyi.solvers.ridge_dual import unpenalised
-from renyi.sources.genotypes import (
+from renyi.genotypes.files import (
     Filters,
     Genotypes,
     files_beside,
@@ -39,22 +33,27 @@ from renyi.sources.genotypes import (
     genotype_path,
     read_genotypes,
 )
-from renyi.sources.phenotypes import (
+from renyi.genotypes.fit import MISSING_AS, unpenalised
+from renyi.genotypes.metrics import RiskMeasures, risk_measures
+from renyi.genotypes.model import GenotypeModel
+from renyi.genotypes.packed import code_counts
+from renyi.genotypes.samples import (
     NO_VALUE,
     SampleColumns,
     read_sample_columns,
     two_classes,
 )
-from renyi.writing import replacing
+from renyi.genotypes.scores import GenotypeScores, manhattan
+from renyi.progress import Progress
 
 # Options that only genotypes have, and those that only tables have.
 OWN_OPTIONS: tuple[str, ...] = (
     *("pheno", "pheno_name", "classes", "covar", "covar_name", "groups", "additive"),
     *("keep", "remove", "extract", "exclude", "chr", "region", "mind", "geno", "maf"),
-    *("build", "same_strand", "device", "loco", "compare"),
+    *("build", "same_strand", "device", "loco"),
 )
 TABLE_OPTIONS: tuple[str, ...] = (
-    *("target", "where", "sql", "table", "checkpoint", "id", "drop", "numeric"),
+    *("target", "where", "sql", "table", "id", "drop", "numeric"),
     *("categorical", "weight", "bins", "min_count", "unseen", "class_conditional"),
     *("order", "rule", "class_weight", "objective", "calibration", "no_intercept"),
     *("confidence", "method", "marginals", "spreadsheet"),
@@ -247,7 +246,7 @@ def fit(args: Args, recorded: Recorded) -> None:
     if study.covariates is not None:
         X = study.covariates.to_numpy()
         unpenalised(len(X), X, list(study.covariates.columns))  # names one that is idle
-    clf, compared, rest = _learned(args, study, X)
+    clf, rest = _learned(args, study, X)
     measures = risk_measures(
         clf.left_out_scores_,
         study.y,
@@ -258,8 +257,6 @@ def fit(args: Args, recorded: Recorded) -> None:
     )
     model = _model(args, study, clf)
     facts = _facts(args, study, clf, measures, model)
-    if compared is not None:
-        facts["compared"] = compared
     step = output.keeping(args)
     if prefix is not None:
         names = (f"{prefix}.json", prefix + GENOTYPE_POINTS, f"{prefix}.log")
@@ -315,32 +312,24 @@ def _missing(args: Args) -> str:
 
 def _learned(
     args: Args, study: Study, X: NDArray[np.float64] | None
-) -> tuple[GenotypeModel, Facts | None, pd.DataFrame | None]:
-    """Fit; beside it, if asked for, compare the other coding, and score for --loco."""
-    clf, other = (
-        GenotypeModel(
-            alpha="auto" if args.alpha == "loo" else args.alpha,
-            dominance=dominance,
-            missing=_missing(args),
-            device=args.device or "cpu",
-            random_state=args.seed or 0,
-        )
-        for dominance in (not args.additive, args.additive)
+) -> tuple[GenotypeModel, pd.DataFrame | None]:
+    """Fit; beside it, with --loco, score without each chromosome."""
+    clf = GenotypeModel(
+        alpha="auto" if args.alpha == "loo" else args.alpha,
+        dominance=not args.additive,
+        missing=_missing(args),
+        device=args.device or "cpu",
+        random_state=args.seed or 0,
     )
     G = study.genotypes
-    y = study.y
-    groups = study.groups
-    compared = rest = None
+    rest = None
     with Meter() as meter:
         meter(Progress("learning", facts=study.log[-1].removesuffix(" remaining.")))
-        clf.fit(G.packed, y, X, groups)
-        if args.compare:
-            other.fit(G.packed, y, X, groups)
-            compared = _compared(clf, other, clf.compare(other, y, groups))
+        clf.fit(G.packed, study.y, X, study.groups)
         if args.loco:
             meter(Progress("leaving out", facts="one chromosome after the other"))
-            rest = clf.leave_chromosomes_out(G, y, X, groups)
-    return clf, compared, rest
+            rest = clf.leave_chromosomes_out(G, study.y, X, study.groups)
+    return clf, rest
 
 
 def check_prefix(args: Args) -> str | None:
@@ -406,28 +395,6 @@ def _facts(
     }
 
 
-def _compared(clf: GenotypeModel, other: GenotypeModel, found: Comparison) -> Facts:
-    """Return two codings and the covariates alone by the same measures."""
-    names = ["dominance" if m.dominance else "additive" for m in (clf, other)]
-    rows: Facts = {
-        name: {what: getattr(found, what)[k] for what in found._fields}
-        for k, name in enumerate(names)
-    }
-    figures = clf.figures_
-    unexplained = 1 - found.r2.first
-    if figures.covariates_risk is not None:
-        rows["covariates"] = {
-            "error": figures.covariates_error,
-            "auc": figures.covariates_auc,
-            "r2": 1 - figures.covariates_risk * unexplained / figures.risk,
-        }
-    differences = {
-        what: {"difference": each.difference, "interval": [each.low, each.high]}
-        for what, each in found._asdict().items()
-    }
-    return {**rows, "in_model": names[0], "less_other": differences}
-
-
 def measured(measures: RiskMeasures) -> Facts:
     """Return measures of a score as plain values."""
     names = ("auc", "auc_interval", "nagelkerke_r2", "liability_r2", "prevalence")
@@ -461,40 +428,10 @@ def _fit_text(facts: Facts) -> str:
         errors.append(figure("error of covariates alone", alone))
         alone = f"{facts['covariates_auc']:.3f}"
         errors.append(figure("AUC of covariates alone", alone))
-    if "compared" in facts:
-        errors += ["", *_compared_lines(facts["compared"])]
     top = top_lines(facts["top"])
     bound = _NO_BOUND.format(n=facts["samples"], d=facts["variants"])
     blocks = [learned, errors, [output.indented(bound)], top]
     return output.joined(blocks, facts)
-
-
-def _compared_lines(compared: Facts) -> list[str]:
-    """Return both codings and their difference in words."""
-    names = {"dominance": f"dominance, {CODINGS[True]}", "additive": CODINGS[False]}
-    names["covariates"] = "covariates alone"
-    kept = compared["in_model"]
-    measures = ("error", "auc", "r2")
-    lines = [
-        "The two models on the same left-out samples (R² of scores as they are)",
-        f"  {'':<39} {'error':>8} {'AUC':>8} {'R²':>8}",
-    ]
-
-    def line(what: str, found: Sequence[float], sign: str = "") -> str:
-        error, auc, r2 = found
-        share = f"{100 * error:{sign}.1f} %"
-        return f"  {what:<39} {share:>8} {auc:>{sign}8.3f} {r2:>{sign}8.3f}"
-
-    for name, words in names.items():
-        if name in compared:
-            lines.append(line(words, [compared[name][what] for what in measures]))
-    less = compared["less_other"]
-    found = [less[what]["difference"] for what in measures]
-    lines.append(line(f"{kept} less the other", found, "+"))
-    for k, words in enumerate(("  95 %: from", "  to")):
-        found = [less[what]["interval"][k] for what in measures]
-        lines.append(line(words, found, "+"))
-    return [*lines, f"The model, and its file with --out, is the {kept} one."]
 
 
 def top_lines(rows: Sequence[Facts]) -> list[str]:

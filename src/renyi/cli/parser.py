@@ -39,7 +39,7 @@ examples:
   renyi predict visits.json new.csv --id patient --out answers.csv
   renyi marginals build visits.csv --target readmitted --out visits.renyi
   renyi marginals build 'visits-*.parquet' --target readmitted \\
-        --where "year = 2024" --checkpoint job --out visits.renyi
+        --where "year = 2024" --out visits.renyi
   renyi export visits.json --sql duckdb --table visits
   renyi export visits.json --points 10 --out visits.html
   renyi select visits.csv --target readmitted --n-features 10
@@ -66,8 +66,6 @@ rows:
 --where SQL  {_WHERE}, but for a table of a SQLite database)
 --sql QUERY  the rows of a query for DuckDB; the files, if any, are its table data
 --table NAME  a table of a database ({_BASES})
---checkpoint FILE  save the counts so far: the same command resumes if it was
-    interrupted
 """
 _COLUMNS = """
 columns:
@@ -135,14 +133,10 @@ a certificate for the population:
 --groups FILE  groups of relatives, always left out together: FID, or a file like
     --pheno
 --additive  one weight per copy, not points for each number of copies
---compare  compare the models with and without --additive
 --loco  write scores without each chromosome to PREFIX{endings.LOCO}
 --prevalence SHARE  state R² on the liability scale at this share
 --plot FILE  draw how much each variant matters ({_PICTURE})
 --device {{cpu,cuda}}  where to compute (cuda needs the extra gpu)
---genotype-counts FILE  instead of FILE: counts of cases and controls, a line per
-    variant
---ld-panel FILE  with --genotype-counts: genotypes (.bed, .pgen) of other people
 genotypes to leave out:
 --extract FILE  only variants of these ids
 --exclude FILE  no variants of these ids
@@ -342,9 +336,7 @@ class _Parser(argparse.ArgumentParser):
         names = [getattr(known, part, None) for part in ("command", "action")]
         place = " ".join([self.prog, *filter(None, names)])
         lacking = ""  # what a command needs if no option stands in for it
-        others = ("sql", "genotype_counts", "ld_panel")
-        stands_in = any(getattr(known, name, None) for name in others)
-        if getattr(known, "files", None) == [] and not stands_in:
+        if getattr(known, "files", None) == [] and not getattr(known, "sql", None):
             lacking = f"FILE{_BEFORE}"
         elif getattr(known, "print_sql", None) is False and known.out is None:
             lacking = "--out"
@@ -430,7 +422,7 @@ def _command(commands: Any, name: str, lines: str, run: str = "") -> Any:
     )
     parser.set_defaults(run=run or f"{name}.run")
     if _COLUMNS in lines:  # what a command lacks is not given
-        absent = dict.fromkeys(("where", "sql", "table", "checkpoint", "unseen"))
+        absent = dict.fromkeys(("where", "sql", "table", "unseen"))
         parser.set_defaults(class_conditional=False, **absent)
     group = one_of = parser
     for line in filter(None, rest):

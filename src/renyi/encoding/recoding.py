@@ -18,7 +18,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from renyi.encoding.bins import LARGEST, bin_codes, bin_names
-from renyi.encoding.column_rules import missing_numbers, missing_texts
 from renyi.encoding.columns import (
     MISSING_TEXT,
     RARE,
@@ -30,6 +29,7 @@ from renyi.encoding.columns import (
     ranked,
 )
 from renyi.encoding.encoder import Encoder
+from renyi.encoding.rules import missing_numbers, missing_texts
 from renyi.encoding.tuples import NEW, TupleEncoder, tuple_labels
 
 if TYPE_CHECKING:

@@ -32,15 +32,16 @@ from renyi.certificates.heldout import (
 from renyi.certificates.record import Certificate
 from renyi.certification import Warned, of_unseen_rows
 from renyi.counting.sparse_counts import is_sparse
-from renyi.encoding import column_rules, recoding
+from renyi.encoding import recoding
+from renyi.encoding import rules as column_rules
 from renyi.encoding.encoder import Encoder, check_usable
+from renyi.encoding.rows import TrainingRows, take_rows
 from renyi.estimators import model_file
 from renyi.estimators.classifier import RenyiClassifier
 from renyi.estimators.model import with_welcome_input
 from renyi.marginals.marginals import Marginals
 from renyi.scorecard import Scorecard
 from renyi.solvers.ridge import AlphaChoice
-from renyi.sources.frames import TrainingRows, take_rows
 from renyi.validation import check_choice, check_share
 
 if TYPE_CHECKING:

@@ -25,14 +25,19 @@ from renyi.certification import Warned
 from renyi.counting import sparse_counts
 from renyi.counting.onehot import lookup_sum, offsets
 from renyi.counting.sparse_counts import Table
-from renyi.encoding import column_rules
+from renyi.encoding import rules as column_rules
+from renyi.encoding.arrays import as_table
 from renyi.encoding.columns import Column, Levels
 from renyi.encoding.encoder import Encoder, check_usable
-from renyi.encoding.frame_columns import as_table
+from renyi.encoding.rows import (
+    RowSample,
+    TrainingRows,
+    take_rows,
+)
 from renyi.encoding.tuples import encoder_of_order
 from renyi.estimators import predictions
 from renyi.marginals.consistency import check_possible, class_pairs
-from renyi.marginals.marginals import Marginals
+from renyi.marginals.marginals import Marginals, count_rows
 from renyi.scorecard import Scorecard
 from renyi.solvers import ridge
 from renyi.solvers.calibration import (
@@ -46,13 +51,6 @@ from renyi.solvers.calibration import (
 from renyi.solvers.ridge import AlphaChoice, LeftOut, check_alpha
 from renyi.solvers.ridge_dual import fit_dual
 from renyi.solvers.ridge_sparse import beats_dual, fit_sparse
-from renyi.sources.frames import (
-    CodeBlock,
-    RowSample,
-    TrainingRows,
-    from_codes,
-    take_rows,
-)
 from renyi.validation import check_choice, check_whole
 
 Floats = NDArray[np.float64]
@@ -223,8 +221,7 @@ class CountsModel:
         labels = tuple(self.classes_.tolist())
         target = Column(self._target, Levels("label", labels))
         inner = self._class_pairs_for() is not None
-        rows = CodeBlock(block.codes, block.y, block.sample_weight)
-        return from_codes(block.encoder, target, rows, inner)
+        return count_rows(block, target, inner)
 
     def _codes(self, X: Any) -> NDArray[Any]:
         """Return rows to predict as codes (d, n); unseen labels are one beyond."""

@@ -15,12 +15,11 @@ import numpy as np
 
 from renyi import __version__
 from renyi.certificates.record import Certificate
-from renyi.encoding import column_rules
+from renyi.encoding import rules as column_rules
+from renyi.files import LABEL, NUMBER, Sink, check_fields, read_json, valid, write_json
 from renyi.marginals.file import DataDigest
 from renyi.scorecard import FORMAT, VERSION, Scorecard
 from renyi.solvers.ridge import AlphaChoice
-from renyi.storage import LABEL, NUMBER, check_fields, read_json, valid, write_json
-from renyi.writing import Sink
 
 if TYPE_CHECKING:
     import os

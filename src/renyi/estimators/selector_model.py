@@ -24,8 +24,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from renyi.certificates.text import SELECTED
+from renyi.encoding.arrays import as_table
 from renyi.encoding.encoder import Encoder
-from renyi.encoding.frame_columns import as_table
+from renyi.encoding.rows import TrainingRows
 from renyi.encoding.tuples import TupleEncoder
 from renyi.estimators.model import CountsModel, RenyiModel
 from renyi.formatting import rounded_up
@@ -43,7 +44,6 @@ from renyi.solvers.l1inf_path import (
     solve_path,
 )
 from renyi.solvers.ridge import check_alpha
-from renyi.sources.frames import TrainingRows
 from renyi.validation import check_choice, check_positive, check_share, check_whole
 
 Floats = NDArray[np.float64]

@@ -37,7 +37,7 @@ TRUSTED = [
     "renyi.scorecard.Scorecard",
     "renyi.solvers.calibration.Calibration",
     "renyi.solvers.ridge.AlphaChoice",
-    "renyi.sources.frames.TrainingRows",
+    "renyi.encoding.rows.TrainingRows",
 ]
 
 

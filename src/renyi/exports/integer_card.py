@@ -24,8 +24,8 @@ from renyi.certificates.record import Certificate
 from renyi.certification import certify
 from renyi.counting.onehot import offsets
 from renyi.counting.sparse_counts import is_sparse, moved
-from renyi.encoding.column_rules import class_array
 from renyi.encoding.columns import label_text
+from renyi.encoding.rules import class_array
 from renyi.exports.point_tables import (
     category_places,
     markdown_table,

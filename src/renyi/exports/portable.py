@@ -27,9 +27,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from renyi import __version__
-from renyi.encoding.column_rules import missing_numbers, missing_texts
 from renyi.encoding.columns import Column, Label, label_text
 from renyi.encoding.encoder import Encoder
+from renyi.encoding.rules import missing_numbers, missing_texts
 from renyi.encoding.tuples import TupleEncoder
 from renyi.scorecard import Scorecard, moved_to, threshold_at
 

@@ -65,8 +65,8 @@ def decimal_tick(value: float) -> str:
 class Mark:
     """A figure on a scale: an estimate is a dot, a baseline a diamond.
 
-    A bound is an arrow from the left to a bar at `high`; with `low` it is a line between
-    two bars.
+    A bound is an arrow from the left to a bar at `high`; with `low` it is a line
+    between two bars.
     """
 
     value: float | None = None

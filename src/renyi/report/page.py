@@ -17,8 +17,10 @@ from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from renyi.certificates.error_table import pairs_text
 from renyi.certificates.record import Certificate
-from renyi.certificates.text import ALONE, doubts, pairs_text, rule_lines
+from renyi.certificates.text import ALONE, doubts, rule_lines
+from renyi.files import encoded, replace_together, to_bytes
 from renyi.formatting import (
     at_least,
     at_most,
@@ -33,8 +35,6 @@ from renyi.formatting import (
 from renyi.report import charts
 from renyi.report.charts import Line, LineChart, Mark
 from renyi.report.summary import Entry, name, quoted
-from renyi.storage import to_bytes
-from renyi.writing import encoded, replace_together
 
 if TYPE_CHECKING:
     import jinja2
@@ -259,7 +259,9 @@ def render_report(facts: Entry) -> str:
     """
     certificate = facts["certificate"] and Certificate.from_dict(facts["certificate"])
     present = {**facts, "certificate": facts["errors"]}
-    titles = {"certificate": "What is proven" if certificate else "How often it is wrong"}
+    titles = {
+        "certificate": "What is proven" if certificate else "How often it is wrong"
+    }
     sections = [
         Section(id, titles.get(id, title))
         for id, title in _SECTIONS
@@ -404,7 +406,9 @@ def _important(facts: Entry) -> Entry:
     total = facts["data"]["features"]
     if total > len(features):
         text += f" The {len(features)} largest of {total:,} are shown."
-    rows = [(f["name"], f["importance"], f"{f['importance']:.{digits}f}") for f in features]
+    rows = [
+        (f["name"], f["importance"], f"{f['importance']:.{digits}f}") for f in features
+    ]
     return {"text": text, "rows": rows, "most": most}
 
 
@@ -425,7 +429,9 @@ def _scorecard_text(facts: Entry, most: float) -> str:
         f"{decision}."
     )
     if facts["rule"] != "map":
-        text += f" The rule {facts['rule']} draws its answer at random where it is unsure."
+        text += (
+            f" The rule {facts['rule']} draws its answer at random where it is unsure."
+        )
     return text + _listed_text(facts)
 
 

@@ -19,6 +19,7 @@ from renyi.certificates.error_table import (
     SINGLE,
     ErrorRow,
     ErrorTable,
+    baseline,
     confidence_text,
     pairs_text,
 )
@@ -264,6 +265,12 @@ def error_entries(table: ErrorTable, c: Certificate) -> list[Entry]:
 def error_entry(row: ErrorRow, title: str, meaning: str) -> Entry:
     """Return the plain values of a row, as the page and report.json have them."""
     return {**asdict(row), "title": title, "meaning": meaning, "shown": row.shown}
+
+
+def always_entry(label: str, error: float) -> Entry:
+    """Return the row of always answering one class."""
+    row = baseline(ALWAYS, label, error)
+    return error_entry(row, _title(row), _GUESSING)
 
 
 def _title(row: ErrorRow) -> str:

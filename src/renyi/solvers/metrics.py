@@ -6,89 +6,23 @@ r"""How well a score ranks and explains a disease: arrays to numbers, no model i
   is symmetric in log-odds. If no pair is misranked, that variance is 0 and no interval;
   then m = min(n₁, n₀) independent pairs were all right, which has the chance AUC^m, so
   ``AUC ≥ ((1 − confidence)/2)^(1/m)``.
-* **Nagelkerke's R²** is ``(1 − (L₀/L₁)^(2/n)) / (1 − L₀^(2/n))`` of logistic
-  regressions; what a score adds to covariates is the difference of theirs.
-* **Liability-scale R²** (Lee et al. 2012, Genet. Epidemiol. 36:214). R²_o is that
-  of the linear regression of the 0/1 phenotype, K the prevalence and P the share of
-  cases in the sample, t = Φ⁻¹(1 − K), z = φ(t), m = z/K:
-  ``C = (K(1−K))² / (z² P(1−P))``, ``θ = m(P−K)/(1−K) · (m(P−K)/(1−K) − t)``,
-  ``R²_l = C·R²_o / (1 + C·θ·R²_o)``.
-* **Two scores of the same samples** are compared by what each sample adds to the
-  difference: of AUCs V₁ and V₀ of one score less those of the other (DeLong, paired),
-  of ``R² = 1 − Σ(s − y)²/Σ(s₀ − y)²`` its linear part, s₀ the answer without a score.
-  Where samples come in groups, these are added up first. Errors have the interval of
-  Agresti and Min (2005): two samples are added, of which one tells the scores apart.
-* **Another prevalence** adds ``log K/(1−K) − log P/(1−P)`` to the log-odds.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import expit, log1p, ndtri
+from scipy.special import expit, ndtri
 
 from renyi.validation import check_share
 
 Floats = NDArray[np.float64]
 
-_STEPS = 50
 
-
-@dataclass(frozen=True)
-class RiskMeasures:
-    """What a score of a two-class phenotype is worth, on rows it was not fitted to."""
-
-    cases: int
-    controls: int
-    auc: float
-    auc_interval: tuple[float, float]
-    confidence: float
-    nagelkerke_r2: float
-    liability_r2: float | None  # None without a stated prevalence
-    prevalence: float | None
-
-
-def risk_measures(
-    scores: Floats,
-    y: Any,
-    covariates: Floats | None = None,
-    prevalence: float | None = None,
-    confidence: float = 0.95,
-    added: Floats | None = None,
-    cells: Any = None,
-) -> RiskMeasures:
-    """Measure a score; R² is what it adds to the covariates. `y` is 1 for cases.
-
-    A score with covariates in it is measured by what it has `added`: if it is of
-    left-out samples, their own classes would follow from it and the covariates. One
-    that goes the wrong way explains nothing. Samples of one of the `cells` are ties.
-    """
-    scores, y = _two_classes(scores, y)
-    area, low, high = auc(scores, y, confidence, cells)
-    added = scores if added is None else added
-    X = _with_start(y, covariates, added)
-    wrong_way = np.linalg.lstsq(X, y, rcond=None)[0][1] < 0
-    r2_l = None
-    if prevalence is not None:
-        r2 = 0.0 if wrong_way else observed_r2(added, y, covariates)
-        r2_l = liability_r2(r2, float(y.mean()), prevalence)
-    return RiskMeasures(
-        cases=int(y.sum()),
-        controls=int((1 - y).sum()),
-        auc=area,
-        auc_interval=(low, high),
-        confidence=confidence,
-        nagelkerke_r2=0.0 if wrong_way else nagelkerke_r2(added, y, covariates),
-        liability_r2=r2_l,
-        prevalence=prevalence,
-    )
-
-
-def _two_classes(scores: Any, y: Any) -> tuple[Floats, Floats]:
+def check_two_classes(scores: Any, y: Any) -> tuple[Floats, Floats]:
     """Return them as floats; refuse what has no cases or no controls."""
     scores = np.asarray(scores, np.float64)
     y = np.asarray(y, np.float64)
@@ -126,7 +60,7 @@ def auc(
     Samples of one of the `cells` are ties, whatever their scores.
     """
     check_share("confidence", confidence)
-    scores, y = _two_classes(scores, y)
+    scores, y = check_two_classes(scores, y)
     right, wrong = _placements(scores, y, cells)
     m = len(right)
     n = len(wrong)
@@ -176,207 +110,3 @@ def _midranks(x: Floats) -> Floats:
     """Return ranks from 1 on; ties share the middle of theirs."""
     _, places, counts = np.unique(x, return_inverse=True, return_counts=True)
     return np.asarray((counts.cumsum() - (counts - 1) / 2)[places])
-
-
-# ---- two scores
-
-
-class Difference(NamedTuple):
-    """A measure of two scores, the first less the second, and its interval."""
-
-    first: float
-    second: float
-    difference: float
-    low: float
-    high: float
-
-
-class Comparison(NamedTuple):
-    """Two scores of the same samples, which neither was fitted to."""
-
-    error: Difference
-    auc: Difference
-    r2: Difference
-
-
-def compare_left_out(
-    first: tuple[Floats, Floats],
-    second: tuple[Floats, Floats],
-    y: Any,
-    groups: Any = None,
-    confidence: float = 0.95,
-    cells: tuple[Any, Any] = (None, None),
-) -> Comparison:
-    """Compare estimates of P(1) of left-out samples.
-
-    Each comes with its scores, the estimates less the share of class 1 that their fit
-    has seen, and the `cells` in which samples are ties. `groups` number the samples
-    that do not vary independently.
-    """
-    check_share("confidence", confidence)
-    for pair in (first, second):
-        for values in pair:
-            _two_classes(values, y)
-    y = np.asarray(y, np.float64)
-    z = float(ndtri((1 + confidence) / 2))
-    wrong = [((p > 0.5) != (y > 0.5)).astype(np.float64) for p, _ in (first, second)]
-    missed = wrong[0] - wrong[1]
-    # Two more, whose squares add up to one and whose sum is nothing.
-    more = np.concatenate([missed, np.array([1, -1]) * math.sqrt(0.5)])
-    centre = more.mean()
-    alone = None if groups is None else np.append(groups, max(groups) + np.arange(1, 3))
-    spread = _spread((more - centre) / len(more), alone)
-    errors = [float(w.mean()) for w in wrong]
-    error = _difference(errors, z * spread, float(centre))
-
-    r2: list[float] = []
-    part = np.zeros(len(y))
-    for (p, scores), sign in ((first, 1), (second, -1)):
-        loss = (p - y) ** 2
-        none = (p - scores - y) ** 2
-        r2.append(1 - float(loss.mean() / none.mean()))
-        part -= sign * (loss - (1 - r2[-1]) * none) / none.sum()
-    gain = _difference(r2, z * _spread(part, groups))
-    ranked = [
-        _placements(scores, y, ties)
-        for (_, scores), ties in zip((first, second), cells, strict=True)
-    ]
-    area = _auc_difference(ranked[0], ranked[1], y, groups, z, confidence)
-    return Comparison(error, area, gain)
-
-
-def _auc_difference(
-    ours: tuple[Floats, Floats],
-    theirs: tuple[Floats, Floats],
-    y: Floats,
-    groups: Any,
-    z: float,
-    confidence: float,
-) -> Difference:
-    areas = [float(ours[0].mean()), float(theirs[0].mean())]
-    part = np.zeros(len(y))
-    sizes = [len(values) for values in ours]
-    for k, kind in enumerate((y == 1, y == 0)):
-        apart = ours[k] - theirs[k]
-        part[kind] = apart - apart.mean()
-        part[kind] /= math.sqrt(sizes[k] * max(sizes[k] - 1, 1))
-    half = z * _spread(part, groups)
-    if min(sizes) < 2:
-        half = 1.0
-    elif not part.any():  # ranked alike, as far as these pairs show
-        half = 1 - _never_seen(min(sizes), confidence)
-    return _difference(areas, half)
-
-
-def _spread(parts: Floats, groups: Any) -> float:
-    """Return the standard error of a sum of parts whose mean is zero."""
-    if groups is None:
-        return math.sqrt(float(parts @ parts))
-    sums = np.bincount(groups, parts)
-    k = int(np.count_nonzero(np.bincount(groups)))
-    return math.sqrt(float(sums @ sums) * k / max(k - 1, 1))
-
-
-def _difference(
-    measures: list[float], half: float, centre: float | None = None
-) -> Difference:
-    first, second = measures
-    apart = first - second
-    middle = apart if centre is None else centre
-    low = min(middle - half, apart)
-    high = max(middle + half, apart)
-    return Difference(first, second, apart, low, high)
-
-
-# ---- explained variation
-
-
-def _with_start(y: Floats, covariates: Any, *more: Floats) -> Floats:
-    """Return columns of a regression: the intercept, covariates, and more."""
-    columns = [np.ones(len(y)), *more]
-    if covariates is not None:
-        columns += list(np.asarray(covariates, np.float64).reshape(len(y), -1).T)
-    X = np.column_stack(columns)
-    scale = X[:, 1:].std(axis=0)
-    X[:, 1:] = (X[:, 1:] - X[:, 1:].mean(axis=0)) / np.where(scale > 0, scale, 1)
-    return X
-
-
-def log_likelihood(X: Floats, y: Floats) -> float:
-    """Return the largest one of a logistic regression; 0 where classes separate.
-
-    Newton's method with halved steps; a ridge far below rounding of the result keeps
-    directions without variation, and perfect separation, finite.
-    """
-    beta = np.zeros(X.shape[1])
-    value = -len(y) * math.log(2)
-    ridge = 1e-10 * len(y) * np.eye(X.shape[1])
-    for _ in range(_STEPS):
-        p = expit(X @ beta)
-        H = X.T @ ((p * (1 - p))[:, None] * X) + ridge
-        step = np.linalg.solve(H, X.T @ (y - p))
-        length = 1.0
-        while True:
-            g = X @ (beta + length * step)
-            after = float(y @ g - np.logaddexp(0, g).sum())
-            if after >= value or length < 1e-9:
-                break
-            length /= 2
-        gain = after - value
-        beta = beta + length * step
-        value = max(after, value)
-        if gain <= 1e-12 * max(1.0, -value):
-            break
-    return value
-
-
-def nagelkerke_r2(scores: Any, y: Any, covariates: Any = None) -> float:
-    """Return Nagelkerke's R² of a score, or what it adds to that of covariates."""
-    scores, y = _two_classes(scores, y)
-    n = len(y)
-    share = y.mean()
-    none = n * (share * math.log(share) + (1 - share) * log1p(-share))
-
-    def r2(value: float) -> float:
-        return float(np.expm1(2 / n * (none - value)) / np.expm1(2 / n * none))
-
-    full = r2(log_likelihood(_with_start(y, covariates, scores), y))
-    if covariates is None:
-        return full
-    return full - r2(log_likelihood(_with_start(y, covariates), y))
-
-
-def observed_r2(scores: Any, y: Any, covariates: Any = None) -> float:
-    """Return R² of linear regression on a score, or what it adds to covariates."""
-    scores, y = _two_classes(scores, y)
-
-    def r2(X: Floats) -> float:
-        rest = y - X @ np.linalg.lstsq(X, y, rcond=None)[0]
-        return 1 - float(rest @ rest) / float(((y - y.mean()) ** 2).sum())
-
-    full = r2(_with_start(y, covariates, scores))
-    return full if covariates is None else full - r2(_with_start(y, covariates))
-
-
-def liability_r2(r2: float, share: float, prevalence: float) -> float:
-    """Return R² on the liability scale of one observed at a share of cases."""
-    check_share("prevalence", prevalence)
-    check_share("share", share)
-    K = prevalence
-    P = share
-    t = -float(ndtri(K))
-    z = math.exp(-(t**2) / 2) / math.sqrt(2 * math.pi)
-    C = (K / z * (1 - K)) ** 2 / (P * (1 - P))
-    excess = z / K * (P - K) / (1 - K)
-    return C * r2 / (1 + C * excess * (excess - t) * r2)
-
-
-# ---- prevalence
-
-
-def intercept_at(intercept: float, share: float, prevalence: float) -> float:
-    """Return the intercept of log-odds at another prevalence than cases had a share."""
-    check_share("prevalence", prevalence)
-    check_share("share", share)
-    moved = math.log(prevalence / (1 - prevalence)) - math.log(share / (1 - share))
-    return intercept + moved

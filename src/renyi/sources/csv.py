@@ -10,7 +10,7 @@ then a count of quotes tells which newlines are within; else the quoted cells ar
 for one by one.
 
 Cells stay text: whether a column is of numbers is a matter of the whole column, and
-decided elsewhere (`renyi.encoding.arrow_cells`).
+decided elsewhere (`renyi.encoding.arrow`).
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from numpy.typing import NDArray
 from renyi import endings
 from renyi.compiled import in_threads
 from renyi.counting.onehot import kernels_for
-from renyi.storage import unreadable
+from renyi.files import unreadable
 from renyi.streaming.run import Unit
 
 PIECE = 16 * 2**20  # bytes

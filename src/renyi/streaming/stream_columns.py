@@ -4,13 +4,13 @@ Bins need the quantiles of all rows, integers are labels if there are few of the
 column of a CSV file is of numbers only if all its cells are. A `ColumnProfile` looks at
 the undecided columns of a spec, batch by batch, and keeps a bounded summary of each:
 sketches of numbers (`renyi.encoding.bins`) and what text looked like
-(`renyi.encoding.arrow_cells`). What is decided is what `Encoder.fit` decides with all
+(`renyi.encoding.arrow`). What is decided is what `Encoder.fit` decides with all
 rows in memory.
 
 The second pass gives codes. Labels may appear in any batch, so that categories are
 numbered as they come: 0 is the missing cell, then the labels. When all rows have been
 seen, labels are sorted, those of too few rows merged, by the rules of memory
-(`renyi.encoding.column_rules`): `FinalLevels` say where each code goes.
+(`renyi.encoding.rules`): `FinalLevels` say where each code goes.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from renyi.encoding.arrow_cells import (
+from renyi.encoding.arrow import (
     TextKind,
     check_moments,
     coded,
@@ -32,7 +32,9 @@ from renyi.encoding.arrow_cells import (
     occurring,
 )
 from renyi.encoding.bins import EXACT, Cells, Sketch, bin_codes
-from renyi.encoding.column_rules import (
+from renyi.encoding.columns import Label, Levels, label_text, ranked
+from renyi.encoding.encoder import Encoder
+from renyi.encoding.rules import (
     MAX_INTEGER_LABELS,
     are_whole,
     bin_levels,
@@ -42,9 +44,7 @@ from renyi.encoding.column_rules import (
     label_codes,
     label_levels,
 )
-from renyi.encoding.columns import Label, Levels, label_text, ranked
-from renyi.encoding.encoder import Encoder
-from renyi.storage import LABEL
+from renyi.files import LABEL
 from renyi.streaming.spec import Arrays, ColumnSpec, CountSpec, Summary, slices
 
 Places = NDArray[np.intp]

@@ -1,0 +1,520 @@
+r"""Several methods or models on the same rows: errors, log loss, certificates.
+
+**Folds.** Every row is evaluated once, by a model that was trained on the other folds.
+The folds' means are not independent, since their training rows overlap: intervals are
+those of the corrected resampled t test (Nadeau and Bengio 2003),
+
+.. math:: \bar d \pm t_{k-1} \sqrt{\left(\frac1k + \frac{1}{k-1}\right) s^2},
+
+s² the variance of the folds' means; they are about the method, trained on so many rows,
+and approximate. That of an error is never narrower than Clopper and Pearson's.
+
+**Test rows** that no model has seen. Intervals of errors are Clopper and Pearson's and
+hold at any number of rows. The difference of two errors is that of two shares, of the
+rows that only one of the two answers wrongly: each has an interval of its own at half
+the failure probability. Those of the log loss are of the t distribution, approximate.
+
+**The best.** Each interval holds by itself. Whether a method *may be the best* holds
+for all of m methods together (Hsu 1981): with the true best b, all differences
+e_i − e_b are at least 0, and at most their one-sided upper bounds at δ/(m − 1)
+(Bonferroni). So a method that has such a bound below 0 is not b, at confidence 1 − δ.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import scipy  # its parts are loaded when they are used
+from numpy.typing import ArrayLike, NDArray
+
+from renyi.certificates.error_table import error_table
+from renyi.certificates.heldout import clopper_pearson, share_interval
+from renyi.certificates.record import Certificate
+from renyi.certification import certify
+from renyi.cli.methods import LEARNERS, Settings
+from renyi.encoding.arrow import without_views
+from renyi.encoding.columns import label_text
+from renyi.encoding.rows import take_rows
+from renyi.estimators.minimax_classifier import RuleClassifier
+from renyi.formatting import at_most, chosen_percent
+from renyi.progress import Progress, ProgressCallback
+from renyi.solvers.metrics import log_losses
+from renyi.validation import check_share, check_whole, has_few_rows
+
+Floats = NDArray[np.float64]
+Flags = NDArray[np.bool_]
+Split = tuple[NDArray[np.intp], NDArray[np.intp]]  # training rows, test rows
+
+_EQUAL = 1e-12  # means that differ by less are the same
+SEEN = (
+    "these rows have the counts of its training rows: if they are the same rows, its "
+    "figures here are not valid"
+)
+# What a method may be unable to do: too many classes, an extra that is missing.
+_REASONS = (ValueError, TypeError, ImportError, MemoryError, NotImplementedError)
+
+
+class Estimate(NamedTuple):
+    """A mean over rows, and its interval."""
+
+    value: float
+    low: float
+    high: float
+
+    def texts(
+        self, digits: int, unit: float = 1.0, sign: Literal["", "+"] = ""
+    ) -> tuple[str, str]:
+        """Return the mean and its interval as they are shown.
+
+        >>> Estimate(0.125, 0.1, 0.15).texts(1, 100)
+        ('12.5', '10.0 – 15.0')
+        """
+        value, low, high = (f"{unit * x:{sign}.{digits}f}" for x in self)
+        return value, f"{low} – {high}"
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """What is known of one method or model."""
+
+    name: str
+    about: str
+    error: Estimate | None = None
+    log_loss: Estimate | None = None
+    difference: Estimate | None = None  # of its error to the least observed
+    log_loss_difference: Estimate | None = None  # likewise
+    may_be_best: bool = False
+    worst_case: float | None = None  # with the marginals of its training rows
+    doubtful: bool = False  # whether that says little about new rows
+    population: float | None = None  # error on the population at most, by unseen rows
+    population_worst: float | None = None  # on every population with its pairs
+    seconds: float | None = None  # to train
+    note: str = ""
+    failure: str = ""  # why there is nothing else
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Several methods or models on the same rows."""
+
+    target: str
+    classes: tuple[str, ...]
+    rows: int  # evaluated
+    folds: int | None  # None for test rows
+    trained: int | None  # rows, where methods were trained
+    confidence: float
+    seed: int
+    entries: tuple[Evaluation, ...]  # the least error first
+
+    @property
+    def evaluated(self) -> list[Evaluation]:
+        """The entries that have figures."""
+        return [entry for entry in self.entries if entry.error is not None]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain form for JSON."""
+
+        def plain(value: Any) -> Any:
+            return value._asdict() if isinstance(value, Estimate) else value
+
+        entries = [{k: plain(v) for k, v in vars(e).items()} for e in self.entries]
+        return {**vars(self), "entries": entries}
+
+
+class Answers(NamedTuple):
+    """Whether each evaluated row was answered wrongly, and its log loss."""
+
+    wrong: Flags
+    loss: Floats | None
+
+
+class Method(NamedTuple):
+    """Something to compare: trained on some of the rows, or trained already."""
+
+    name: str
+    about: str
+    make: Callable[[], Any] | None  # None for a model
+    model: Any = None
+    X: Any = None  # the rows as the model takes them; learners take those of all
+    probabilities: bool = True
+
+
+def methods(names: Sequence[str], settings: Settings) -> list[Method]:
+    """Return methods of these names; an unknown one is an error."""
+    chosen = []
+    for name in dict.fromkeys(names):
+        if name not in LEARNERS:
+            raise ValueError(f"Unknown method {name!r}: choose from {[*LEARNERS]}.")
+        learner = LEARNERS[name]
+        chosen.append(
+            Method(
+                name,
+                learner.about,
+                _maker(learner.make, settings),
+                probabilities=learner.probabilities,
+            )
+        )
+    return chosen
+
+
+def _maker(make: Callable[[Settings], Any], settings: Settings) -> Callable[[], Any]:
+    return lambda: make(settings)
+
+
+def compare(
+    them: Sequence[Method],
+    X: Any,
+    y: Any,
+    *,
+    target: str,
+    folds: int | None = None,
+    test: float | None = None,
+    confidence: float = 0.95,
+    seed: int = 0,
+    progress: ProgressCallback | None = None,
+) -> Comparison:
+    """Train and evaluate on the same rows.
+
+    By `folds`, or on a share `test` of the rows; with neither all rows are test rows,
+    of models only.
+    """
+    check_share("confidence", confidence)
+    truth = _texts(y)
+    splits = _splits(truth, folds, test, seed)
+    rows = np.sort(np.concatenate([test_rows for _, test_rows in splits]))
+    tell = _teller(progress, len(them) * (len(splits) + (folds is not None)))
+    if isinstance(X, pa.Table):
+        X = without_views(X)
+    answers: dict[str, Answers] = {}
+    entries: dict[str, Evaluation] = {}
+    for method in them:
+        if method.make is not None:
+            method = method._replace(X=X)
+        try:
+            every, model, seconds = _answers(method, y, truth, splits, tell)
+            unseen = rows if folds is None or method.make is None else None
+            bounds = _bounds(method, model, y, unseen, confidence)
+            entries[method.name] = Evaluation(
+                method.name, method.about, seconds=seconds, **bounds
+            )
+            loss = None if every.loss is None else every.loss[rows]
+            answers[method.name] = Answers(every.wrong[rows], loss)
+        except _REASONS as error:
+            reason = " ".join(str(error).split())
+            entries[method.name] = Evaluation(method.name, method.about, failure=reason)
+    if not answers:
+        raise ValueError(next(iter(entries.values())).failure)
+    place = np.empty(len(truth), np.intp)
+    for k, (_, test_rows) in enumerate(splits):
+        place[test_rows] = k
+    intervals = Intervals(place[rows], folds, confidence)
+    return Comparison(
+        target=target,
+        classes=tuple(np.unique(truth).tolist()),
+        rows=len(rows),
+        folds=folds,
+        trained=len(splits[0][0]) or None,
+        confidence=confidence,
+        seed=seed,
+        entries=tuple(_with_figures(answers, entries, intervals)),
+    )
+
+
+def _teller(progress: ProgressCallback | None, steps: int) -> Callable[[str], None]:
+    """Return a function to call with a name before each of so many steps."""
+    begun = time.monotonic()
+    done = itertools.count()
+
+    def tell(name: str) -> None:
+        share = next(done) / steps
+        if progress is not None:
+            seconds = time.monotonic() - begun
+            progress(Progress("comparing", seconds, share, name))
+
+    return tell
+
+
+def _splits(
+    truth: NDArray[Any], folds: int | None, test: float | None, seed: int
+) -> list[Split]:
+    """Return training and test rows, one pair or as many as folds, by class."""
+    n = len(truth)
+    if folds is None and test is None:
+        return [(np.empty(0, np.intp), np.arange(n))]
+    order = np.random.default_rng(seed).permutation(n)
+    order = order[np.argsort(truth[order], kind="stable")]
+    if folds is not None:
+        check_whole("folds", folds, 2)
+        if folds > n // 2:
+            most = f"use at most {n // 2}" if n > 3 else "give more rows"
+            raise ValueError(f"folds={folds} is too many for {n} rows: {most}.")
+        dealt = np.arange(n) % folds
+        return [
+            (np.sort(order[dealt != k]), np.sort(order[dealt == k]))
+            for k in range(folds)
+        ]
+    check_share("test", test)
+    assert test is not None
+    # Rows at even distances, so that every class has its share.
+    steps = np.floor(np.arange(1, n + 1) * test) > np.floor(np.arange(n) * test)
+    if not 2 <= steps.sum() <= n - 2:
+        raise ValueError(f"test={test:g} of {n} rows leaves too few to train or judge.")
+    return [(np.sort(order[~steps]), np.sort(order[steps]))]
+
+
+# ---- answers and bounds
+
+
+def _answers(
+    method: Method,
+    y: Any,
+    truth: NDArray[np.object_],
+    splits: Sequence[Split],
+    tell: Callable[[str], None],
+) -> tuple[Answers, Any, float | None]:
+    """Return answers to rows by models not trained on them, the model and its seconds.
+
+    The model is the one to use: trained on all rows after folds, else the one that was
+    evaluated.
+    """
+    if method.make is None:
+        for _ in splits:
+            tell(method.name)
+        models = [method.model] * len(splits)
+        return _answered(method, models, truth, splits), method.model, None
+    tell(method.name)
+    models, seconds = _trained(method, y, splits, tell)
+    answers = _answered(method, models, truth, splits)
+    if len(splits) == 1:
+        return answers, models[0], seconds
+    model = method.make()
+    begun = time.perf_counter()
+    model.fit(method.X, y)
+    _check_finished(model)
+    return answers, model, time.perf_counter() - begun
+
+
+def _trained(
+    method: Method, y: Any, splits: Sequence[Split], tell: Callable[[str], None]
+) -> tuple[list[Any], float]:
+    """Return a model for each split, and the seconds that the last one took."""
+    from sklearn.model_selection import cross_validate
+
+    assert method.make is not None
+
+    def after_fit(model: Any, X: object, y: object) -> float:
+        _check_finished(model)
+        if len(splits) > 1:
+            tell(method.name)
+        return 0.0  # errors are counted row by row
+
+    results = cross_validate(
+        method.make(),
+        method.X,
+        y,
+        cv=splits,
+        scoring=after_fit,
+        return_estimator=True,
+        return_indices=True,
+        error_score="raise",
+    )
+    return results["estimator"], float(results["fit_time"][-1])
+
+
+def _answered(
+    method: Method,
+    models: Sequence[Any],
+    truth: NDArray[np.object_],
+    splits: Sequence[Split],
+) -> Answers:
+    """Return the errors and the log loss of every row that some model has not seen."""
+    wrong = np.zeros(len(truth), bool)
+    loss = np.zeros(len(truth))
+    for model, (_, rows) in zip(models, splits, strict=True):
+        part = take_rows(method.X, rows)
+        wrong[rows] = _texts(model.predict(part)) != truth[rows]
+        if method.probabilities:
+            loss[rows] = _log_loss(model, part, truth[rows])
+    return Answers(wrong, loss if method.probabilities else None)
+
+
+def _texts(labels: ArrayLike) -> NDArray[np.object_]:
+    """Return labels as texts; as objects, which keep every character in little room."""
+    texts = [label_text(label) for label in np.asarray(labels, object).tolist()]
+    return np.array(texts, object)
+
+
+def _check_finished(model: Any) -> None:
+    """Pass an interrupt on: a search may keep what it has reached by then."""
+    if getattr(getattr(model, "result_", None), "interrupted", False):
+        raise KeyboardInterrupt
+
+
+def _log_loss(model: Any, X: Any, truth: NDArray[np.object_]) -> Floats:
+    """Return −log of the probability of each row's class."""
+    p = np.asarray(model.predict_proba(X), np.float64)
+    texts = [label_text(each) for each in np.asarray(model.classes_).tolist()]
+    place = {text: k for k, text in enumerate(texts)}
+    own = [
+        p[i, place[each]] if each in place else 0.0
+        for i, each in enumerate(truth.tolist())
+    ]
+    return np.asarray(log_losses(own))
+
+
+def _bounds(
+    method: Method,
+    model: Any,
+    y: Any,
+    rows: NDArray[np.intp] | None,
+    confidence: float,
+) -> dict[str, Any]:
+    """Return what is known of a model's error: by itself, and by unseen rows."""
+    bounds = _own_bounds(model, confidence)
+    labels = np.asarray(y, object)
+    if method.make is None:
+        c = certify(model, method.X, labels.tolist(), confidence=confidence)
+        if "training-rows" in c.warning_codes:
+            bounds["note"] = SEEN  # rows that it has seen show nothing of it
+            rows = None
+    if rows is None or not hasattr(model, "scorecard_") or "population" in bounds:
+        return bounds
+    part = take_rows(method.X, rows)
+    c = certify(model, part, labels[rows].tolist(), confidence=confidence)
+    return bounds | _of_certificate(c)
+
+
+def _of_certificate(c: Certificate) -> dict[str, Any]:
+    """Return the bounds of a certificate, from its error table."""
+    table = error_table(c)
+    guarantees = [row for row in table.of_kind("guarantee") if row.about == c.rule]
+    if table.bound is not None:
+        bound = table.bound.high
+        return {"population": bound, "population_worst": guarantees[0].high}
+    least = min(row.high for row in guarantees if row.high is not None)
+    return {"worst_case": least, "doubtful": c.doubtful}
+
+
+def _own_bounds(model: Any, confidence: float) -> dict[str, Any]:
+    """Return what a fitted model guarantees of the answers of its `predict`.
+
+    A bound of less confidence than is asked for is left out.
+    """
+    c: Certificate | None = getattr(model, "certificate_", None)
+    if c is not None and c.confidence is not None and c.confidence < confidence:
+        own = chosen_percent(c.confidence)
+        return {"note": f"its own bound holds with confidence {own} only"}
+    if c is not None:
+        return _of_certificate(c)
+    guarantee = getattr(model, "guarantee_", None)
+    if guarantee is None:
+        return {}
+    m = model.marginals_
+    doubtful = bool(has_few_rows(m.n, m._n_indicators))
+    if not isinstance(model, RuleClassifier):
+        return {"worst_case": min(1.0, guarantee), "doubtful": doubtful}
+    note = f"drawn at random, its answers err at most {at_most(guarantee)}"
+    worst_case = min(1.0, 2 * guarantee)
+    return {"worst_case": worst_case, "doubtful": doubtful, "note": note}
+
+
+# ---- intervals
+
+
+class Intervals(NamedTuple):
+    """Intervals of means over rows, by folds or by test rows."""
+
+    place: NDArray[np.intp]  # the fold of each row
+    folds: int | None
+    confidence: float
+
+    def _spread(self, values: Floats) -> tuple[float, int]:
+        """Return the standard error of a mean, and its degrees of freedom."""
+        if self.folds is None:
+            n = len(values)
+            return float(values.std(ddof=1)) / math.sqrt(n), n - 1
+        k = self.folds
+        sizes = np.bincount(self.place, minlength=self.folds)
+        means = np.bincount(self.place, values, k) / sizes
+        if np.ptp(means) <= _EQUAL:  # rounding is no spread
+            return 0.0, k - 1
+        return float(means.std(ddof=1)) * math.sqrt(1 / k + 1 / (k - 1)), k - 1
+
+    def mean(self, values: Floats) -> Estimate:
+        """Return a mean with the interval of the t distribution."""
+        spread, df = self._spread(values)
+        value = float(values.mean())
+        if spread == 0:  # folds that are all alike tell nothing of others: rows may
+            spread, df = self._replace(folds=None)._spread(values)
+        wide = spread * float(scipy.special.stdtrit(df, (1 + self.confidence) / 2))
+        return Estimate(value, value - wide, value + wide)
+
+    def error(self, wrong: Flags) -> Estimate:
+        """Return the share of errors."""
+        low, high = share_interval(int(wrong.sum()), len(wrong), self.confidence)
+        if self.folds is not None:
+            _, below, above = self.mean(wrong.astype(np.float64))
+            low = min(low, max(0.0, below))
+            high = max(high, min(1.0, above))
+        return Estimate(float(wrong.mean()), low, high)
+
+    def difference(self, a: Flags, b: Flags) -> Estimate:
+        """Return the error of a less that of b, on the same rows."""
+        off = a.astype(np.float64) - b
+        mean = self.mean(off)
+        if self.folds is not None and self._spread(off)[0] > 0:
+            return mean
+        n = len(a)
+        each = (1 + self.confidence) / 2
+        more = share_interval(int((a & ~b).sum()), n, each)
+        less = share_interval(int((b & ~a).sum()), n, each)
+        return Estimate(mean.value, more[0] - less[1], more[1] - less[0])
+
+    def at_most(self, a: Flags, b: Flags, sure: float) -> float:
+        """Return an upper bound on the error of a less that of b."""
+        off = a.astype(np.float64) - b
+        spread, df = self._spread(off)
+        if self.folds is not None and spread > 0:
+            return float(off.mean() + spread * scipy.special.stdtrit(df, sure))
+        n = len(a)
+        each = (1 + sure) / 2
+        less = int((b & ~a).sum())
+        low = 1 - clopper_pearson(n - less, n, each)
+        return clopper_pearson(int((a & ~b).sum()), n, each) - low
+
+
+def _with_figures(
+    answers: dict[str, Answers], entries: dict[str, Evaluation], intervals: Intervals
+) -> list[Evaluation]:
+    """Return the entries with their figures, the least error first."""
+    order = sorted(answers, key=lambda name: float(answers[name].wrong.mean()))
+    best = answers[order[0]].wrong
+    losses = [each.loss for each in answers.values() if each.loss is not None]
+    least = min(losses, key=lambda loss: float(loss.mean()), default=None)
+    sure = 1 - (1 - intervals.confidence) / max(1, len(answers) - 1)
+    done = []
+    for name in order:
+        wrong, loss = answers[name]
+        others = (answers[other].wrong for other in order if other != name)
+        may = all(intervals.at_most(other, wrong, sure) >= 0 for other in others)
+        figures: dict[str, Any] = {
+            "error": intervals.error(wrong),
+            "difference": None,
+            "may_be_best": may,
+        }
+        if wrong is not best:
+            figures["difference"] = intervals.difference(wrong, best)
+        if loss is not None:
+            mean = intervals.mean(loss)
+            figures["log_loss"] = mean._replace(low=max(0.0, mean.low))
+            if loss is not least and least is not None:
+                figures["log_loss_difference"] = intervals.mean(loss - least)
+        done.append(replace(entries[name], **figures))
+    return done + [entry for entry in entries.values() if entry.failure]

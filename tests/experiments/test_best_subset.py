@@ -1,0 +1,124 @@
+"""Best subsets: branch and bound against all subsets, forward against greed."""
+
+from __future__ import annotations
+
+from itertools import combinations
+
+import numpy as np
+import pytest
+
+import renyi
+from experiments.branch_and_bound import best_subset
+from renyi.solvers import ridge
+from renyi.solvers.forward_selection import ALPHA, forward, subset_value
+from support.joints import one_hot
+
+ROUNDING = 1e-10  # machine precision times the condition number, 1/ALPHA
+
+
+class Sample:
+    """Random rows, and their centred moments by matrix products."""
+
+    def __init__(self, seed, d=7, n=80, K=2, twice=False):
+        rng = np.random.default_rng([seed, d, n, K])
+        sizes = rng.integers(2, 5, d)
+        X = np.stack([rng.integers(0, m, n) for m in sizes], axis=1)
+        X[:, 0] = np.minimum(X[:, 1] + rng.integers(0, 2, n), sizes[0] - 1)
+        if twice:
+            X, sizes = np.hstack([X, X[:, :2]]), np.append(sizes, sizes[:2])
+        score = sum(rng.normal(size=(m, K))[X[:, j]] for j, m in enumerate(sizes))
+        y = (score + rng.normal(size=(n, K))).argmax(axis=1)
+        self.sizes, self.K = sizes, K
+        W, Y = one_hot(X, sizes), (y[:, None] == np.arange(K)).astype(float)
+        self.W, self.Y = W - W.mean(axis=0), Y - Y.mean(axis=0)
+        self.equations = ridge.moments(W.T @ W / n, W.T @ Y / n, Y.mean(axis=0), True)
+
+    def value(self, features):
+        """γ_S by least squares on the rows of some columns."""
+        owner = np.repeat(np.arange(len(self.sizes)), self.sizes)
+        W, n = self.W[:, np.isin(owner, features)], len(self.W)
+        Y = self.Y[:, 1:] if self.K == 2 else self.Y
+        penalty = np.sqrt(n * ALPHA) * np.eye(W.shape[1])
+        A = np.vstack([W, penalty])
+        right = np.vstack([Y, np.zeros((len(penalty), Y.shape[1]))])
+        z = np.linalg.lstsq(A, right)[0]
+        return ((right - A @ z) ** 2).sum() / n * (1 if self.K == 2 else 0.5)
+
+
+@pytest.mark.parametrize("K", [2, 3])
+def test_value_of_a_set(K):
+    sample = Sample(0, K=K)
+    for features in ([], [2], [0, 1], [1, 4, 6], range(7)):
+        expected = sample.value(list(features))
+        value = subset_value(sample.equations, sample.sizes, list(features))
+        assert value == pytest.approx(expected, abs=ROUNDING)
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("K", [2, 3])
+def test_the_best_of_all_subsets(seed, K):
+    sample = Sample(seed, K=K)
+    for k in range(8):
+        best = best_subset(sample.equations, sample.sizes, k)
+        values = [sample.value(list(S)) for S in combinations(range(7), k)]
+        assert len(best.features) == k
+        assert best.value == pytest.approx(min(values), abs=ROUNDING)
+        assert sample.value(best.features) == pytest.approx(min(values), abs=ROUNDING)
+
+
+def test_duplicated_columns():
+    sample = Sample(5, d=5, twice=True)
+    for k in range(1, 7):
+        best = best_subset(sample.equations, sample.sizes, k)
+        values = [sample.value(list(S)) for S in combinations(range(7), k)]
+        assert best.value == pytest.approx(min(values), abs=ROUNDING)
+        assert len(set(best.features)) == k
+
+
+@pytest.mark.parametrize("K", [2, 3])
+def test_forward_selection_is_greedy(K):
+    sample = Sample(6, K=K)
+    found = forward(sample.equations, sample.sizes)
+    chosen: list[int] = []
+    for step in found[1:]:
+        rest = [i for i in range(7) if i not in chosen]
+        chosen.append(min(rest, key=lambda i: sample.value([*chosen, i])))
+        assert step.features == tuple(chosen)
+        assert step.value == pytest.approx(sample.value(chosen), abs=ROUNDING)
+    assert found[0].value == pytest.approx(sample.value([]), abs=1e-12)
+
+
+def test_branches_are_closed_and_the_best_is_no_worse_than_greed():
+    X, y = renyi.datasets.load("votes")
+    m = renyi.Marginals.from_data(X, y)
+    equations = ridge.moments(m.Q, m.F, m.class_probabilities, True)
+    sizes = np.full(16, 3)
+    steps = forward(equations, sizes)
+    for k in (2, 4, 14):
+        best = best_subset(equations, sizes, k)
+        assert best.value <= steps[k].value + ROUNDING
+        # There are 65,536 subsets.
+        assert 0 < best.nodes < 1_000
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"k": 8}, "k=8"),
+        ({"k": -1}, "k=-1"),
+        ({"k": 2, "alpha": 0.0}, "alpha"),
+        ({"k": 2, "sizes": np.array([2, 2])}, "sizes"),
+    ],
+)
+def test_bad_input_is_refused(arguments, message):
+    sample = Sample(7)
+    given = {"sizes": sample.sizes, **arguments}
+    for solve in (best_subset, forward):
+        with pytest.raises(ValueError, match=message):
+            solve(sample.equations, **given)
+
+
+def test_too_many_features_are_refused():
+    sample = Sample(8, d=21)
+    with pytest.raises(ValueError, match="at most 20 features, not 21"):
+        best_subset(sample.equations, sample.sizes, 3)
