@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from renyi import RenyiClassifier
-from renyi.compiled import load as load_loops
+from renyi.counting.compiled import load as load_loops
 from renyi.datasets import load
 
 THREADS = 8

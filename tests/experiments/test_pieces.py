@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from experiments import pieces
-from renyi import compiled
+from renyi.counting import compiled
 from support.commandline import HERE
 from support.work import dying, square
 

@@ -357,7 +357,7 @@ def test_genotypes_promise_nothing_and_name_their_variants() -> None:
     assert "no worst case is proven" in str(report)
     assert report.to_dict()["features"][0]["name"].startswith("rs")
     assert report.to_dict()["features"][0]["importance"] == pytest.approx(
-        model.swings.max()
+        model.importance.max()
     )
     assert report.to_dict()["scale"]["covariates"].keys() == {"age"}
     with pytest.raises(ValueError, match="do not predict classes"):

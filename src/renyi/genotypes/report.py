@@ -37,7 +37,7 @@ def genotype_report(
         raise ValueError(
             "These scores do not predict classes: there is nothing to report."
         )
-    order = np.argsort(-model.swings, kind="stable")
+    order = np.argsort(-model.importance, kind="stable")
     shown, left = np.split(order, [MOST_CATEGORIES // len(_GENOTYPES)])
     columns, features = _variants(model, shown)
     c = model.calibration
@@ -140,7 +140,7 @@ def _variants(
     """Return some variants as columns and features, with the likeliest genotypes."""
     table = model.variants.iloc[shown]
     points = filled_points(model)[shown][:, _GENOTYPES]
-    importance = model.swings[shown].tolist()
+    importance = model.importance[shown].tolist()
     frequency = np.full(len(shown), 0.5)
     if "frequency" in table:
         frequency = np.nan_to_num(table["frequency"].to_numpy(np.float64), nan=0.5)

@@ -29,7 +29,7 @@ from renyi.counting.onehot import offsets
 from renyi.encoding.columns import MISSING_TEXT, label_text
 from renyi.encoding.tuples import NEW
 from renyi.exports.integer_card import IntegerScorecard, tables
-from renyi.exports.point_tables import has_weights, unseen_text
+from renyi.exports.points import has_weights, unseen_text
 from renyi.formatting import at_least, capitalised, number_of_rows
 from renyi.marginals.marginals import Marginals
 from renyi.report import summary
