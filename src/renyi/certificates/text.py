@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 _LEAST = 1e-4  # a lower bound that is shown as 0.01 %
 
 ALONE = "For these rows only:"
+TIES = "An exact worst case counts ties of the largest scores as errors."
 
 # ---- warnings
 
@@ -126,6 +127,7 @@ def _of_marginals(c: Certificate) -> list[str]:
     if len(c.steps) > 1:
         lines.append(f"Bounds for rule {c.rule}, from the cheap to the exact:")
         lines += map(_step_line, c.steps)
+        lines += ties_lines(c.rule, c.steps)
     lines += ranking_lines(c)
     if c.separable is not None:
         lines.append(
@@ -158,6 +160,12 @@ def ranking_lines(c: Certificate) -> list[str]:
     area = f"{rounded_down(c.auc, 3):.3f}"
     error = at_most(c.any_prevalence, 1)
     return [f"At any prevalence: AUC at least {area}, rule map errs at most {error}."]
+
+
+def ties_lines(rule: str, steps: Iterable[Step]) -> list[str]:
+    """Say what the lower end of a worst case counts, where one is shown."""
+    shown = rule == "map" and any(step.lower is not None for step in steps)
+    return [TIES] if shown else []
 
 
 def _step_line(step: Step) -> str:
@@ -253,6 +261,7 @@ def report_text(report: BoundReport) -> str:
             *head,
             "",
             *table(f"Worst error of this model (rule {c.rule})", report.model),
+            *(f"  {line}" for line in ties_lines(c.rule, report.model)),
             "",
             *table("What any rule could promise", report.any_rule),
             "",
