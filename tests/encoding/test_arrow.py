@@ -14,9 +14,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from renyi import Marginals
-from renyi.encoding.arrow import from_decimals, weight_floats
+from renyi.encoding.arrow import from_decimals, typed, weight_floats
 from renyi.streaming.counter import PairCounter
 from renyi.streaming.spec import CountSpec
+from renyi.warnings import DataWarning
 from support.streams import reference
 
 DAY = ("1970-01-01 00:00:00", "1970-01-01 00:00:10.5", "1970-01-01 01:00:00.05")
@@ -137,3 +138,12 @@ def test_weights_of_any_type(cells: pa.Array) -> None:
 def test_the_first_cell_that_is_no_weight_is_named(cells: pa.Array, told: str) -> None:
     with pytest.raises(ValueError, match=told):
         weight_floats("w", cells, start=10)
+
+
+def test_a_comma_may_be_one_of_thousands() -> None:
+    for cells in (["1,101", "2,500"], ["1,5", "2,25"], ["1,234,567", "12"]):
+        column = pa.chunked_array([cells * 20])
+        with pytest.warns(DataWarning, match="point.*groups thousands") as warned:
+            assert typed("price", column, frozenset()) is column
+        (warning,) = warned
+        assert repr(min(c for c in cells if "," in c)) in str(warning.message)

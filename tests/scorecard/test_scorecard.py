@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from renyi import Encoder, RenyiClassifier, Scorecard
 from renyi.datasets import load
-from renyi.exports import point_tables
+from renyi.exports import points
 from renyi.files import read_json, write_json
 
 
@@ -107,7 +107,7 @@ def test_classes_named_like_the_columns_of_the_table():
     assert (frame["count (points)"] == -frame["share (points)"]).all()
     clf = RenyiClassifier(alpha=0.1).fit(X, ["count", "count (points)"] * 20)
     names = ["count (points) (points)", "count (points)"]
-    for frame in (clf.scorecard_.frame(), point_tables.table(clf.scorecard_)):
+    for frame in (clf.scorecard_.frame(), points.table(clf.scorecard_)):
         assert frame.columns[-2:].tolist() == names
         assert (frame[names[0]] == -frame[names[1]]).all()
 

@@ -207,7 +207,7 @@ def test_types_of_text_are_those_of_the_whole_column(
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(csv, "PIECE", piece)
-        patch.setattr(csv, "_SAMPLE", piece)
+        patch.setattr(csv, "BLOCK", piece)
         found, notes = asked(lambda: Marginals.from_file(paths, target="y"))
     expected, told = asked(in_memory, [whole])
     if isinstance(expected, Marginals):
@@ -326,27 +326,27 @@ def test_a_streamed_fit_reads_the_header_once_and_the_data_at_most_twice(
     pa.csv.write_csv(table(5_000), path)
     size = path.stat().st_size
     monkeypatch.setattr(csv, "PIECE", size // 7)
-    monkeypatch.setattr(csv, "_SAMPLE", size // 50)
+    monkeypatch.setattr(csv, "BLOCK", size // 50)
     opened, headers, read = [], [], []
-    opening, header, pieces = Path.open, csv.read_header, csv.pieces
+    opening, header, reading = Path.open, csv.read_header, csv.CsvFile._read
 
     def counted_open(self: Path, *given: Any, **named: Any) -> Any:
         opened.extend([self] if self == path else [])
         return opening(self, *given, **named)
 
-    def counted_pieces(*given: Any) -> Any:
-        for piece in pieces(*given):
-            read.append(len(piece.data))
-            yield piece
+    def counted_rows(*given: Any) -> Any:
+        for batch in reading(*given):
+            read.append(batch.num_rows)
+            yield batch
 
     monkeypatch.setattr(Path, "open", counted_open)
-    monkeypatch.setattr(csv, "pieces", counted_pieces)
+    monkeypatch.setattr(csv.CsvFile, "_read", counted_rows)
     monkeypatch.setattr(csv, "read_header", lambda p: headers.append(p) or header(p))
     command = ["fit", str(path), "--target", "y", "--out", str(tmp_path / "model.json")]
     command += ["--memory", "1M" if kind.startswith("rows") else "10K"]
     assert main([*command, *more]) == 0
     assert len(headers) == 1
-    assert readings - 0.1 < sum(read) / size < readings + 0.1  # and the first rows
+    assert readings - 0.1 < sum(read) / 5_000 < readings + 0.1  # and the first rows
     assert len(opened) <= 7  # these, the header, and twice both its ends
 
 

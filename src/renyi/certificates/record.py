@@ -308,7 +308,7 @@ class Certificate:
         return {k: list(v) if isinstance(v, tuple) else v for k, v in fields.items()}
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return plain values, which skops can keep, too."""
+        """Return plain values."""
         return self.to_dict()
 
     def __setstate__(self, state: dict[str, Any]) -> None:

@@ -51,27 +51,19 @@ def main(argv: Sequence[str] | None = None) -> int:
     {...
     0
     """
-    code, _ = run(sys.argv[1:] if argv is None else argv)
+    arguments = list(sys.argv[1:] if argv is None else argv)
     with printable_streams():
+        with stoppable() as came:
+            code = _exit_code(arguments, came)
         sys.stderr.write(signal_message(code))
     return code
-
-
-def run(argv: Sequence[str]) -> tuple[int, bool]:
-    """Run the command line; return its exit code, and whether a signal came.
-
-    That a signal ended it is for the caller to say: see `renyi.limits.signal_message`.
-    """
-    with stoppable() as came, printable_streams():
-        code = _exit_code(list(argv), came)
-    return code, bool(came)
 
 
 def _exit_code(arguments: list[str], came: list[int]) -> int:
     """Return the exit code of a command that has said all it has to say."""
     args = argparse.Namespace()
     try:
-        args = parser().parse_args(arguments)
+        args = parser(arguments[:1] == ["genotypes"]).parse_args(arguments)
         args.argv = arguments
         code = _command(args)
     except BrokenPipeError:  # the reader has gone, as `head` does
@@ -123,7 +115,7 @@ def _command(args: argparse.Namespace) -> int:
         args.file = args.files[0] if args.files else ""
     elif "file" in args:
         args.files = [args.file]
-    module, _, function = args.run.partition(".")
+    module, _, function = args.run.rpartition(".")
     code = None
     with warnings.catch_warnings(record=True) as recorded:
         warnings.simplefilter("always")
@@ -132,7 +124,7 @@ def _command(args: argparse.Namespace) -> int:
                 memory_limit(getattr(args, "memory", None)),
                 contextlib.suppress(BrokenPipeError),  # nobody listens any more
             ):
-                run = getattr(import_module(f"renyi.cli.{module}"), function)
+                run = getattr(import_module(module), function)
                 code = run(args, recorded)
                 sys.stdout.flush()
         except Exception:

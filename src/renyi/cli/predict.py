@@ -18,7 +18,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 
-from renyi.cli import genotype_scores, genotypes, inputs, output, streams
+from renyi.cli import inputs, output, streams
 from renyi.cli.output import Args, Facts, Meter, Recorded, Write
 from renyi.encoding.arrow import typed
 from renyi.encoding.columns import factorized, label_text
@@ -26,7 +26,7 @@ from renyi.encoding.rows import encoded_target
 from renyi.encoding.rules import missing_texts
 from renyi.endings import WRITTEN
 from renyi.estimators.model import RenyiModel
-from renyi.exports.point_tables import has_weights
+from renyi.exports.points import has_weights
 from renyi.formatting import chosen_percent, number_of
 from renyi.limits import check_memory, memory_budget
 from renyi.progress import Progress
@@ -43,9 +43,6 @@ _NULLABLE = {pa.type_for_alias(t.lower()): pd.Series(dtype=t).dtype for t in _IN
 
 def run(args: Args, recorded: Recorded) -> None:
     """Answer the rows of a table with a model."""
-    if genotypes.requested(args):
-        genotype_scores.predict(args, recorded)
-        return
     place = output.check_out(args, args.out, WRITTEN)
     clf = inputs.load_model(args.model)
     with streams.opened_rows(args, clf.encoder_) as tables:

@@ -32,10 +32,10 @@ from renyi.encoding.arrow import (
     from_decimals,
     plain_array,
 )
-from renyi.encoding.bins import EXACT
 from renyi.encoding.columns import Label, factorized, label_text, plain_label, ranked
 from renyi.encoding.rules import (
     MAX_INTEGER_LABELS,
+    beyond_exact,
     check_names,
     is_binned,
     label_numbers,
@@ -306,7 +306,8 @@ def _from_arrow(name: str, column: Any) -> Block:
     check_moments(name, dictionary)
     many = pa.types.is_integer(kind) and is_binned(True, len(dictionary))
     if many and column.null_count:  # what becomes floats, may lose digits
-        many = max(map(abs, pc.min_max(column).as_py().values())) <= EXACT
+        extremes = pc.min_max(column).as_py()
+        many = not beyond_exact(np.array([*extremes.values()])).any()
     if many:
         return NumberColumn(name, column.to_numpy(zero_copy_only=False), True)
     categorical = pa.types.is_dictionary(kind)
@@ -481,7 +482,7 @@ def split_by_kind(
                 numeric is not None
                 or not part.integer
                 or np.isnan(values).sum() == np.isnan(part.values).sum()
-                or is_binned(True, len(np.unique(values[~np.isnan(values)])))
+                or is_binned(True, len(np.unique(part.values[~np.isnan(values)])))
             ):  # there are many integers; are there, without missing codes?
                 return [part._replace(values=values)]
         codes, found = pd.factorize(part.values)

@@ -49,7 +49,7 @@ Array = Any  # of pyarrow, which has no types
 _INTEGER = r"^[+-]?\d+$"
 _NUMBER = r"^[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$"
 _CODE = r"^[+-]?0\d"  # leading zeros: a code
-_COMMA = r"^[+-]?\d+,\d+$"
+_COMMA = r"^[+-]?(\d+,\d+|\d{1,3}(,\d{3})+)$"  # a decimal comma, or thousands
 _NOT_A_NUMBER = ("nan", "NaN", "NAN")
 _NUMBERLIKE = r"[+-]?\.?\d|(nan|NaN|NAN)$"  # how a number begins, or none at all
 _SMALL_INTEGER = r"^-?\d{1,18}$"
@@ -445,9 +445,10 @@ class TextKind:
             return
         if all(re.match(_COMMA, word) for word in self.words):
             warn(
-                f"Column {column!r} holds numbers with a decimal comma, such as "
-                f"{min(self.words)!r}, and was treated as labels: write them with a "
-                "decimal point to use them as numbers."
+                f"Column {column!r} has numbers with a comma, such as "
+                f"{min(self.words)!r}, and was treated as labels. To use them as "
+                "numbers, write a decimal comma as a point, and leave out a comma that "
+                "groups thousands."
             )
             return
         if not is_binned(self.whole_figures, len(self.figures)):

@@ -56,6 +56,8 @@ MISSING_CODES: tuple[Label, ...] = ("?", "")
 MAX_INTEGER_LABELS = 20
 """An integer column with more values than this is a number, not a set of labels."""
 
+_EXACT = 2**53  # a float of this size may stand for two whole numbers
+
 IDENTIFIER_SHARE = 0.9
 """Share of rows above which different values are as many as those of an identifier."""
 
@@ -115,6 +117,15 @@ def without_missing(values: NDArray[Any], missing: frozenset[str]) -> Floats:
 def is_binned(whole: bool, distinct: int) -> bool:
     """Whether a column of so many different numbers is binned, not a set of labels."""
     return not whole or distinct > MAX_INTEGER_LABELS
+
+
+def beyond_exact(numbers: NDArray[Any]) -> NDArray[np.bool_]:
+    """Which numbers, were they floats, might stand for several whole numbers.
+
+    Whether a column is binned depends on how many values it has, and every input path
+    counts these as the integers they are.
+    """
+    return np.asarray((numbers >= _EXACT) | (numbers <= -_EXACT))
 
 
 def are_whole(values: Floats) -> bool:

@@ -13,11 +13,10 @@ letter, even if a column has a collation that ignores case.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from renyi.encoding.columns import Label
-from renyi.encoding.rules import missing_numbers
 
 
 @dataclass(frozen=True)
@@ -27,13 +26,13 @@ class Dialect:
     name: str
     double: str = "DOUBLE PRECISION"
     text: str = "VARCHAR"
-    kind: str = "typeof({})"  # gives the name of an expression's type
+    # The name of an expression's type. In PostgreSQL, COALESCE with a bare NULL is of
+    # the base type of a domain.
+    kind: str = "typeof({})"
     reals: tuple[str, ...] = ()  # types that are read as floats
     integers: tuple[str, ...] = ()
     texts: tuple[str, ...] = ()
     boolean: str = ""
-    binary: str = ""
-    zoned: str = ""  # times with a zone
     date: str = ""
     moments: tuple[str, ...] = ()  # dates with a time, without a zone
     time: str = ""  # of the day
@@ -51,15 +50,12 @@ class Dialect:
         parts = name.split(".") if isinstance(name, str) else list(name)
         return ".".join(self.identifier(part) for part in parts)
 
-    def literal(self, value: Label | bytes) -> str:
+    def literal(self, value: Label) -> str:
         """Return the literal of a value."""
         if value is None:
             return "NULL"
         if isinstance(value, bool):
             return str(value).upper()
-        if isinstance(value, bytes):
-            made = {"duckdb": "unhex('{}')", "postgres": "decode('{}', 'hex')"}
-            return made.get(self.name, "X'{}'").format(value.hex())
         if isinstance(value, float):
             return self.number(value)
         if not isinstance(value, int):
@@ -112,33 +108,6 @@ class Dialect:
         """Return a text that is compared letter by letter."""
         return f"{text} COLLATE {self.collation}" if self.collation else text
 
-    def in_utc(self, moment: str) -> str:
-        """Return the label of a zoned time, as `renyi.encoding.arrow` has it."""
-        if self.name == "spark":
-            form = "'timestampFormat', 'y-MM-dd HH:mm:ss.SSSSSS'"
-            options = f"map('timeZone', 'UTC', {form})"
-            text = f"to_json(named_struct('t', {moment}), {options})"
-            digits = f"trim(TRAILING '0' FROM get_json_object({text}, '$.t'))"
-            return f"trim(TRAILING '.' FROM {digits}) || 'Z'"
-        there = f"{moment} AT TIME ZONE 'UTC'"
-        if self.name == "postgres":  # whose texts of times depend on settings
-            text = f"to_char({there}, 'YYYY-MM-DD HH24:MI:SS.US')"
-            label = f"rtrim(rtrim({text}, '0'), '.') || 'Z'"
-            return f"COALESCE({label}, {self.as_text(there)})"  # it may be infinite
-        if self.name == "duckdb":
-            return self.by_letters(f"{self.moment_text(there)} || 'Z'")
-        return self.as_text(there) + " || 'Z'"
-
-    def moment_text(self, moment: str) -> str:
-        """Return the label of a moment in DuckDB, which counts years BC backwards."""
-        text = f"CAST({moment} AS {self.text})"
-        year = f"year({moment})"
-        sign = f"CASE WHEN {year} < 0 THEN '-' ELSE '' END"
-        bare = f"replace({text}, ' (BC)', '')"
-        rest = f"substr({bare}, strpos({bare}, '-'))"
-        early = f"{sign} || printf('%04d', -{year}) || {rest}"
-        return f"(CASE WHEN {year} <= 0 THEN {early} ELSE {text} END)"
-
     def is_nan(self, expression: str) -> str:
         """Return the test for NaN; "" where there is no such float."""
         return self.nan.format(expression)
@@ -147,6 +116,13 @@ class Dialect:
         """Return the test whether an expression is of one of some types."""
         names = ", ".join(f"'{kind}'" for kind in kinds)
         return f"{self.kind.format(expression)} IN ({names})"
+
+    def is_enum(self, expression: str) -> str:
+        """Return the test for a PostgreSQL enumeration; "" in other engines."""
+        if self.name != "postgres":
+            return ""
+        kind = f"pg_typeof(COALESCE({expression}, NULL))"
+        return f"EXISTS (SELECT 1 FROM pg_enum WHERE enumtypid = {kind})"
 
 
 DIALECTS = {
@@ -162,10 +138,8 @@ DIALECTS = {
                 for sign in ("", "U")
                 for size in ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT")
             ),
-            texts=("VARCHAR",),
+            texts=("VARCHAR", "ENUM"),
             boolean="BOOLEAN",
-            binary="BLOB",
-            zoned="TIMESTAMP WITH TIME ZONE",
             date="DATE",
             moments=("TIMESTAMP", "TIMESTAMP_S", "TIMESTAMP_MS", "TIMESTAMP_NS"),
             time="TIME",
@@ -175,13 +149,11 @@ DIALECTS = {
         Dialect(
             "postgres",
             text="TEXT",
-            kind="CAST(pg_typeof({}) AS TEXT)",
+            kind="CAST(pg_typeof(COALESCE({}, NULL)) AS TEXT)",
             reals=("real", "double precision", "numeric"),
             integers=("smallint", "integer", "bigint"),
-            texts=("text", "character varying", "character"),
+            texts=("text", "character varying", "character", "name", "citext"),
             boolean="boolean",
-            binary="bytea",
-            zoned="timestamp with time zone",
             date="date",
             moments=("timestamp without time zone",),
             time="time without time zone",
@@ -197,8 +169,6 @@ DIALECTS = {
             integers=("tinyint", "smallint", "int", "bigint"),
             texts=("string", "varchar", "char"),
             boolean="boolean",
-            binary="binary",
-            zoned="timestamp",
             date="date",
             moments=("timestamp_ntz",),
             nan="isnan({0})",
@@ -209,8 +179,7 @@ DIALECTS = {
             text="TEXT",
             reals=("real",),
             integers=("integer",),
-            texts=("text", "blob"),
-            binary="blob",
+            texts=("text",),
             collation="BINARY",
             nan="",
         ),
@@ -224,43 +193,6 @@ def named(dialect: str) -> Dialect:
         known = ", ".join(map(repr, DIALECTS))
         raise ValueError(f"dialect must be one of {known}, not {dialect!r}.")
     return DIALECTS[dialect]
-
-
-def binned(
-    dialect: Dialect,
-    column: str,
-    edges: Sequence[float],
-    missing: Iterable[str],
-    answers: Sequence[str],
-    stray: str | None = None,
-    texts: bool = True,
-) -> str:
-    """Return the CASE that finds the bin of a number in a quoted column.
-
-    `answers` has one for each bin, and the last for a missing number, whose codes are
-    the texts `missing`; `stray` is for a text that is no number, which SQLite would
-    read as 0. `texts` says whether the column may be one of texts.
-    """
-    *bins, absent = answers
-    value = dialect.as_double(column)
-    codes = sorted(missing)
-    branches = []
-    is_text = dialect.is_of(column, dialect.texts)
-    if texts and codes and dialect.texts:
-        listed = ", ".join(dialect.string(text) for text in codes)
-        same = f"{dialect.as_text(column)} IN ({listed})"
-        branches.append(f"WHEN {is_text} AND {same} THEN {absent}")
-    if texts and stray is not None and dialect.name == "sqlite":
-        # Compared with a number, a text that is one becomes it, and others do not.
-        branches.append(f"WHEN {is_text} AND {column} <> {value} THEN {stray}")
-    tests = [f"{value} IS NULL", dialect.is_nan(value)]
-    numbers = sorted(v for v in missing_numbers(frozenset(codes)) if not math.isnan(v))
-    if numbers:
-        tests.append(f"{value} IN ({', '.join(map(dialect.number, numbers))})")
-    branches.append(f"WHEN {' OR '.join(filter(None, tests))} THEN {absent}")
-    for edge, answer in zip(edges, bins[:-1], strict=True):
-        branches.append(f"WHEN {value} < {dialect.number(edge)} THEN {answer}")
-    return "CASE " + "\n  ".join([*branches, f"ELSE {bins[-1]} END"])
 
 
 def _fraction(value: float) -> str:

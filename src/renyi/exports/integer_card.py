@@ -26,7 +26,7 @@ from renyi.counting.onehot import offsets
 from renyi.counting.sparse_counts import is_sparse, moved
 from renyi.encoding.columns import label_text
 from renyi.encoding.rules import class_array
-from renyi.exports.point_tables import (
+from renyi.exports.points import (
     category_places,
     markdown_table,
     markdown_text,

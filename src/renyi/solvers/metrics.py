@@ -6,6 +6,14 @@ r"""How well a score ranks and explains a disease: arrays to numbers, no model i
   is symmetric in log-odds. If no pair is misranked, that variance is 0 and no interval;
   then m = min(n₁, n₀) independent pairs were all right, which has the chance AUC^m, so
   ``AUC ≥ ((1 − confidence)/2)^(1/m)``.
+* **AUC of left-out scores.** Sample i is scored by a fit that has seen sample j, and j
+  by one that has seen i, so that scores are not independent. Let r be the share of
+  signal in the squared length of the points. To first order the variance is DeLong's
+  times ``r(2 − r)² + 2(1 − r)``: 2 without signal, at most 2.27, and 1 if the points
+  are known. `left_out_auc` takes 1.5² = 2.25 for all r. In simulations it then covers
+  both the AUC of this fit and the mean AUC of such fits. If samples come in groups,
+  placements are added up within them, and Student's t has a degree of freedom less
+  than there are groups with cases, or with controls.
 """
 
 from __future__ import annotations
@@ -14,15 +22,17 @@ import math
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
-from scipy.special import expit, ndtri
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import expit, ndtri, stdtrit
 
 from renyi.validation import check_share
 
 Floats = NDArray[np.float64]
 
+_LEFT_OUT_SPREAD = 1.5  # standard error of left-out scores, as a multiple of DeLong's
 
-def check_two_classes(scores: Any, y: Any) -> tuple[Floats, Floats]:
+
+def check_two_classes(scores: ArrayLike, y: ArrayLike) -> tuple[Floats, Floats]:
     """Return them as floats; refuse what has no cases or no controls."""
     scores = np.asarray(scores, np.float64)
     y = np.asarray(y, np.float64)
@@ -59,20 +69,77 @@ def auc(
 
     Samples of one of the `cells` are ties, whatever their scores.
     """
-    check_share("confidence", confidence)
     scores, y = check_two_classes(scores, y)
-    right, wrong = _placements(scores, y, cells)
-    m = len(right)
-    n = len(wrong)
+    return _area(_placements(scores, y, cells), y, confidence)
+
+
+def left_out_auc(
+    scores: ArrayLike,
+    y: ArrayLike,
+    cells: NDArray[np.intp] | None = None,
+    groups: NDArray[np.int64] | None = None,
+    confidence: float = 0.95,
+) -> tuple[float, float, float]:
+    """Return AUC and interval of scores by fits that left out each sample.
+
+    Every other sample was in the fit, so the interval is wider than that of `auc`.
+    Samples of one of the `groups` do not vary independently.
+    """
+    values, classes = check_two_classes(scores, y)
+    placements = _placements(values, classes, cells)
+    return _area(placements, classes, confidence, _LEFT_OUT_SPREAD, groups)
+
+
+def _area(
+    placements: tuple[Floats, Floats],
+    y: Floats,
+    confidence: float,
+    factor: float = 1.0,
+    groups: NDArray[np.int64] | None = None,
+) -> tuple[float, float, float]:
+    """Return the mean of placements and its interval, symmetric in log-odds.
+
+    The standard error is multiplied by `factor`.
+    """
+    check_share("confidence", confidence)
+    right, wrong = placements
+    smaller = min(len(right), len(wrong))
     area = float(right.mean())
-    if min(area, 1 - area) * m * n < 0.25:  # no pair, or every pair, is misranked
-        least = _never_seen(min(m, n), confidence)
+    independent = smaller if groups is None else _fewer_groups(y, groups)
+    if min(area, 1 - area) * len(right) * len(wrong) < 0.25:  # all pairs are alike
+        least = _never_seen(independent / factor**2, confidence)
         return (area, least, 1.0) if area > 0.5 else (area, 0.0, 1 - least)
-    parts = [v.var(ddof=1) / len(v) if len(v) > 1 else 0.25 for v in (right, wrong)]
-    width = float(ndtri((1 + confidence) / 2)) * math.sqrt(sum(parts))
+    variance = _area_variance(right, wrong)
+    quantile = float(ndtri((1 + confidence) / 2))
+    if groups is not None:
+        variance = max(variance, _grouped_variance(right, wrong, y, groups))
+        quantile = float(stdtrit(max(independent - 1, 1), (1 + confidence) / 2))
+    width = factor * quantile * math.sqrt(variance)
     centre = math.log(area / (1 - area))
     half = width / (area * (1 - area))
     return area, float(expit(centre - half)), float(expit(centre + half))
+
+
+def _area_variance(right: Floats, wrong: Floats) -> float:
+    parts = [v.var(ddof=1) / len(v) if len(v) > 1 else 0.25 for v in (right, wrong)]
+    return float(sum(parts))
+
+
+def _fewer_groups(y: Floats, groups: NDArray[np.int64]) -> int:
+    """Return the number of groups that have cases or controls, the smaller of both."""
+    return min(len(np.unique(groups[y == kind])) for kind in (0, 1))
+
+
+def _grouped_variance(
+    right: Floats, wrong: Floats, y: Floats, groups: NDArray[np.int64]
+) -> float:
+    """Return the variance of the AUC if whole groups are drawn, not samples."""
+    parts = np.empty(len(y))
+    parts[y == 1] = (right - right.mean()) / len(right)
+    parts[y == 0] = (wrong - wrong.mean()) / len(wrong)
+    sums = np.bincount(groups, parts)
+    count = int(np.count_nonzero(np.bincount(groups)))
+    return float(sums @ sums) * count / max(count - 1, 1)
 
 
 def _placements(scores: Floats, y: Floats, cells: Any = None) -> tuple[Floats, Floats]:
@@ -101,7 +168,7 @@ def _placements(scores: Floats, y: Floats, cells: Any = None) -> tuple[Floats, F
     return below, above
 
 
-def _never_seen(pairs: int, confidence: float) -> float:
+def _never_seen(pairs: float, confidence: float) -> float:
     """Return the least share of what each of so many disjoint pairs showed."""
     return float(((1 - confidence) / 2) ** (1 / pairs))
 

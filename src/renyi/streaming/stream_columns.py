@@ -31,12 +31,13 @@ from renyi.encoding.arrow import (
     numbers,
     occurring,
 )
-from renyi.encoding.bins import EXACT, Cells, Sketch, bin_codes
+from renyi.encoding.bins import Cells, Sketch, bin_codes
 from renyi.encoding.columns import Label, Levels, label_text, ranked
 from renyi.encoding.encoder import Encoder
 from renyi.encoding.rules import (
     MAX_INTEGER_LABELS,
     are_whole,
+    beyond_exact,
     bin_levels,
     check_row_numbers,
     counted_rows,
@@ -331,13 +332,14 @@ class _Undecided:
         self.gaps |= bool(np.isnan(values).any())
         few = len(self.large) <= MAX_INTEGER_LABELS
         whole = self.text is None or self.text.integers
-        if few and whole and spec.kind == "auto" and (np.abs(values) > EXACT).any():
+        if few and whole and spec.kind == "auto" and beyond_exact(values).any():
             kept = cells if rows is None else cells.filter(pa.array(rows))
             if pa.types.is_dictionary(kept.type):
                 kept = occurring(kept)
             how_read = "" if self.text is None else "integers"
             found = labels(coded(kept)[1], how_read, self._missing)
-            self._note({int(v) for v in found if v is not None and abs(int(v)) > EXACT})
+            integers = np.array([int(v) for v in found if v is not None], object)
+            self._note({*integers[beyond_exact(integers)].tolist()})
         self.sketch.add(values, weights)
 
     def _note(self, large: set[int]) -> None:
@@ -375,7 +377,7 @@ class _Undecided:
     def _distinct(self) -> int:
         """Return the number of different values, as far as a rule asks for it."""
         low = self.sketch.cells.low
-        count = int((np.abs(low) <= EXACT).sum()) + len(self.large)
+        count = int((~beyond_exact(low)).sum()) + len(self.large)
         return max(self.sketch.distinct, len(low), count)
 
     def to_dict(self) -> dict[str, Any]:

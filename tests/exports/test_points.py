@@ -1,18 +1,16 @@
-"""Points written as tables add up to the model's scores; skops keeps the model."""
+"""Points written as tables add up to the model's scores."""
 
 from __future__ import annotations
 
 import csv
 import io
 import re
-from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
 
 import renyi
-from renyi.exports.formats import TRUSTED
 
 
 @pytest.mark.parametrize(("K", "order"), [(2, 1), (3, 2)])
@@ -114,20 +112,3 @@ def test_small_points_are_shown_with_digits_enough(votes) -> None:
     for shown in (card.to_text("md"), str(card)):
         digits = {float(text) for text in re.findall(r"[+-]0\.\d{5,}", shown)}
         assert len(digits - {0.0}) > 10
-
-
-@pytest.mark.parametrize(
-    ("options", "n"),
-    [({}, 200), ({"order": 2}, 200), ({"calibration": None}, 200), ({}, 8)],
-)
-def test_skops_keeps_a_classifier(options: Any, n: int) -> None:
-    import skops.io  # it imports all of scikit-learn: not when tests are collected
-
-    X, y = renyi.datasets.load("votes")
-    clf = renyi.RenyiClassifier(**options).fit(X[:n], y[:n])
-    for _ in range(2):
-        kept = skops.io.dumps(clf)
-        assert {*skops.io.get_untrusted_types(data=kept)} <= {*TRUSTED}
-        back = skops.io.loads(kept, trusted=TRUSTED)
-        assert (back.predict_proba(X) == clf.predict_proba(X)).all()
-        assert back.certificate_ == clf.certificate_  # from now on both keep it

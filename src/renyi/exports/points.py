@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from renyi.encoding.columns import MISSING_TEXT, RARE, label_text
-from renyi.exports.portable import check_odds
+from renyi.exports.functions import check_odds
 from renyi.formatting import csv_text, percent, point_digits, printable
 from renyi.scorecard import by_importance, moved_to, point_names
 
