@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from renyi import compiled
+from renyi.counting import compiled
 from renyi.genotypes import packed
 from renyi.genotypes.packed import PackedGenotypes
 from renyi.limits import MemoryBudgetError, memory_limit

@@ -28,7 +28,7 @@ from llvmlite import ir
 from numba.core import cgutils, types
 from numba.extending import intrinsic
 
-from renyi.compiled import compile_loop
+from renyi.counting.compiled import compile_loop
 
 
 def has(feature):

@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from renyi.compiled import cores, load, run_all
+from renyi.counting.compiled import cores, load, run_all
 from renyi.counting.onehot import (
     COMPARE_SECONDS,
     bit_planes,
