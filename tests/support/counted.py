@@ -97,4 +97,4 @@ def class_tables(table: np.ndarray) -> ClassTables:
         sample_weight=np.concatenate([table.ravel(), np.full(table.size, 1e-300)]),
         class_conditional=True,
     )
-    return ClassTables(m.class_counts / m.n, m.encoder.columns, m._column(m.target))
+    return ClassTables(m.class_counts / m.n, m.encoder.columns, m.column(m.target))

@@ -90,17 +90,20 @@ def _rows_and_models(
         X = rows.X
         y = rows.y
         target = rows.target
+    from renyi.estimators.classifier import RenyiClassifier
+
     models = []
     for path in dict.fromkeys(args.models):
-        clf = inputs.load_model(path)
+        fit = inputs.load_model(path)
+        clf = RenyiClassifier.from_fit(fit)
         if clf.random_state is None:
             clf.random_state = args.seed or 0
-        own, cells = heldout_rows(clf, path, args.file, args.target)
+        own, cells = heldout_rows(fit, path, args.file, args.target)
         labels = np.array([label_text(cell) for cell in cells], object)
         if y is None:
             X = own
             y = labels
-            target = args.target or clf._target
+            target = args.target or fit.target
         else:
             same = [label_text(cell) for cell in np.asarray(y, object).tolist()]
             if labels.tolist() != same:

@@ -10,8 +10,8 @@ from renyi.cli import genotype_scores, inputs, output
 from renyi.cli.output import Args, Recorded
 from renyi.encoding.columns import label_text
 from renyi.endings import EXPORTS
-from renyi.estimators.model import RenyiModel
 from renyi.exports import formats, integer_card, point_tables, score_files
+from renyi.fitting import Fit
 from renyi.sources import files
 from renyi.writing import encoded, replacing
 
@@ -84,7 +84,7 @@ def _format(args: Args) -> None:
             f"{args.model} answers at random, by rule {clf.rule}, but --format {form} "
             "writes rule map: train it with --rule map."
         )
-    odds = 1.0 if args.prevalence is None else clf._odds(args.prevalence)
+    odds = 1.0 if args.prevalence is None else clf.odds(args.prevalence)
     card = clf.scorecard_
     if form == "csv":
         _send_table(args, place, point_tables.table(card, odds))
@@ -108,7 +108,7 @@ def _points(args: Args, recorded: Recorded) -> None:
     with inputs.naming(args.model):
         card = clf.scorecard_.rounded(args.points, marginals=m)
     notes = [*output.notes_of(recorded), *_other_rule(args, clf)]
-    if clf.class_weight is not None:
+    if clf.settings.class_weight is not None:
         notes.append("The threshold has the smallest bound: class weights are ignored.")
     output.print_notes(notes)
     if form == "csv":
@@ -119,7 +119,7 @@ def _points(args: Args, recorded: Recorded) -> None:
         _send(place, formats.written(card.scorecard, form))
 
 
-def _other_rule(args: Args, clf: RenyiModel) -> list[str]:
+def _other_rule(args: Args, clf: Fit) -> list[str]:
     """Return what to note of a model that draws answers, which is not exported."""
     if clf.rule == "map":
         return []

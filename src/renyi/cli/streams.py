@@ -133,6 +133,7 @@ class KeptRows:
             seen += len(block.y)
         return TrainingRows(
             m.encoder,
+            m.column(m.target),
             np.concatenate([block.codes for block in found], axis=1),
             np.concatenate([block.y for block in found]),
             np.concatenate([block.weights for block in found]) if m.weighted else None,
@@ -143,10 +144,12 @@ class KeptRows:
         m = self.marginals
         columns = self.rows.columns
         places = columns.places(m.encoder.feature_names if codes else [])
-        classes = inputs.class_labels(columns[-1].categories).tolist()
-        y = np.array([m.classes.index(label) for label in classes])
+        labels = inputs.class_labels(columns[-1].categories).tolist()
+        y = np.array([m.classes.index(label) for label in labels])
+        target = m.column(m.target)
         for block, weights in self.rows.blocks([*places, -1]):
-            yield TrainingRows(m.encoder, block[:-1], y[block[-1]], weights)
+            classes = y[block[-1]]
+            yield TrainingRows(m.encoder, target, block[:-1], classes, weights)
 
 
 def statements(args: Args, encoder: Encoder) -> list[str]:

@@ -38,7 +38,7 @@ from renyi.certificates.heldout import clopper_pearson, share_interval
 from renyi.certification import certify
 from renyi.comparison.methods import METHODS, Settings
 from renyi.encoding.columns import label_text
-from renyi.estimators.minimax_classifier import RuleClassifier
+from renyi.estimators.minimax import RuleClassifier
 from renyi.formatting import at_most, chosen_percent
 from renyi.progress import Progress, ProgressCallback
 from renyi.solvers.metrics import log_losses
@@ -341,7 +341,7 @@ def _certified(model: Any, confidence: float) -> dict[str, Any]:
     if promise is None:
         return {}
     m = model.marginals_
-    doubtful = bool(has_few_rows(m.n, m._n_indicators))
+    doubtful = bool(has_few_rows(m.n, m.n_indicators))
     if not isinstance(model, RuleClassifier):
         return {"worst_case": min(1.0, promise), "doubtful": doubtful}
     note = f"drawn at random, its answers err at most {at_most(promise)}"

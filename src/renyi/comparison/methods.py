@@ -74,17 +74,18 @@ def _renyi(**settings: Any) -> Callable[[Settings], Any]:
 
 def _crossfit(method: str) -> Callable[[Settings], Any]:
     def make(how: Settings) -> Any:
-        from renyi.estimators.crossfit_classifier import CrossFitClassifier
+        from renyi.estimators.crossfit import CrossFitClassifier
 
         inner = _renyi()(how)
-        sure = {"confidence": how.confidence, "random_state": how.seed}
-        return CrossFitClassifier(inner, method=method, **sure)
+        return CrossFitClassifier(
+            inner, method=method, confidence=how.confidence, random_state=how.seed
+        )
 
     return make
 
 
 def _minimax(how: Settings) -> Any:
-    from renyi.estimators.minimax_classifier import MinimaxClassifier
+    from renyi.estimators.minimax import MinimaxClassifier
 
     return MinimaxClassifier(encoder=how.encoder, random_state=how.seed)
 

@@ -125,7 +125,7 @@ def check_not_negative(m: Marginals, when: str) -> None:
     inner = m.class_counts
     if inner is not None and inner.size and not inner.min() >= 0:  # nor is it NaN
         k = int(np.unravel_index(int(inner.argmin()), inner.shape)[0])
-        label = m._column(m.target).levels.texts[k]
+        label = m.column(m.target).levels.texts[k]
         raise ValueError(
             f"A count within {m.target} = {label} is {inner.min():g} {when}: "
             "counts cannot be negative."

@@ -200,7 +200,7 @@ def digest(m: Marginals) -> DataDigest:
     """Return the digest of marginals."""
     names = m.feature_names
     features = m.columns.take(m.columns.places(names))
-    order, classes, head = _canonical(features, m._column(m.target).levels, m.absent)
+    order, classes, head = _canonical(features, m.column(m.target).levels, m.absent)
     order = m._spans(names)[order]
     classes = m._spans([m.target])[classes]
     both = np.concatenate([order, classes])
@@ -285,7 +285,7 @@ def headline(m: Marginals) -> str:
     sizes = int(m.columns.sizes.sum()) - len(m.classes)
     return (
         f"Marginals of {what}: {len(m.feature_names)} features{each} ({sizes} "
-        f"categories), target {m.target!r} ({_levels(m, m._column(m.target))})"
+        f"categories), target {m.target!r} ({_levels(m, m.column(m.target))})"
     )
 
 

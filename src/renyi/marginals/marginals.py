@@ -130,9 +130,10 @@ class Marginals:
     @property
     def classes(self) -> tuple[Label, ...]:
         """The classes: categories of the target."""
-        return self._column(self.target).categories
+        return self.column(self.target).categories
 
-    def _column(self, name: str) -> Column:
+    def column(self, name: str) -> Column:
+        """Return a column, features and target alike."""
         return self.columns[self.columns.places([name])[0]]
 
     def _spans(self, names: Iterable[str]) -> NDArray[np.intp]:
@@ -157,8 +158,8 @@ class Marginals:
         import pandas as pd
 
         consistency.check_counted(self, [(first, second)])
-        rows = self._column(first).levels
-        columns = self._column(second).levels
+        rows = self.column(first).levels
+        columns = self.column(second).levels
         return pd.DataFrame(
             self._block([first], [second]),
             index=pd.Index(rows.texts, name=first),
@@ -186,7 +187,7 @@ class Marginals:
         return self._block(names, [self.target])
 
     @property
-    def _n_indicators(self) -> int:
+    def n_indicators(self) -> int:
         """Number of categories of the features that have rows."""
         alone = self.counts.diagonal()[self._spans(self.feature_names)]
         return int(np.count_nonzero(alone))

@@ -95,11 +95,11 @@ def report(
     shares = _shares(scorecard, own, m if same else None)
     told = () if counted is None or counted.doubtful else ranking_lines(counted)
     return Report(
-        title=f"Report of a model for {name(model._target)}",
-        verdict=error_rates.verdict(model._target, own, counted, tried, whose),
+        title=f"Report of a model for {name(model.target)}",
+        verdict=error_rates.verdict(model.target, own, counted, tried, whose),
         warnings=error_rates.warnings(own, counted, seen),
         tiles=tuple(error_rates.tiles(own, counted, tried, shares, whose)),
-        target=model._target,
+        target=model.target,
         classes=tuple(map(label_text, scorecard.classes)),
         rule=model.rule,
         data=_data(scorecard, own, m, shares, same),
@@ -135,7 +135,7 @@ def _of_scorecard(
     refused = encoder.unseen == "error"
     members: Sequence[tuple[int, ...]] = [(j,) for j in range(len(base))]
     if encoder.order > 1:
-        members = encoder._members
+        members = encoder.members
     totals = _column_counts(encoder, members, counts, starts)
     columns = tuple(
         Column(
@@ -165,7 +165,7 @@ def _of_scorecard(
         new = None
         if encoder.order > 1:
             new = texts.index(NEW) if NEW in texts else None
-            keys = _keys(encoder._tables[j], len(texts), new)
+            keys = _keys(encoder.tables[j], len(texts), new)
         return Feature(
             name=encoder.columns.names[j],
             members=tuple(members[j]),
@@ -198,7 +198,7 @@ def _column_counts(
         return np.split(counts, starts[1:-1])
     found: dict[int, Any] = {}
     for f, S in enumerate(members):
-        table = encoder._tables[f]
+        table = encoder.tables[f]
         own = counts[starts[f] : starts[f + 1]]
         cells = np.append(own, 0)[table]  # (new) has no rows
         for axis, j in enumerate(S):
@@ -280,11 +280,11 @@ def _made(model: Any, own: Certificate) -> dict[str, str]:
         "renyi": __version__,
         "rule": model.rule,
         "alpha": f"{choice.alpha:.6g} ({choice.method})",
-        "order": str(model.order),
+        "order": str(model.settings.order),
         "calibration": "none" if c is None else c.kind,
-        "objective": model.objective,
-        "class weight": str(model.class_weight or "none"),
-        "intercept": "yes" if model.fit_intercept else "no",
+        "objective": model.settings.objective,
+        "class weight": str(model.settings.class_weight or "none"),
+        "intercept": "yes" if model.settings.fit_intercept else "no",
         "seed": "none" if model.random_state is None else str(model.random_state),
         "certificate": own.basis,
     }

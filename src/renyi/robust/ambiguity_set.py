@@ -149,7 +149,7 @@ class Ambiguity:
             else:
                 block = (within[:, own[i], own[j]] / m.n).transpose(1, 2, 0)
                 tables.append(Table((i, j), True, block))
-        return cls(columns, m._column(m.target), tuple(tables))
+        return cls(columns, m.column(m.target), tuple(tables))
 
     @property
     def sizes(self) -> NDArray[np.intp]:

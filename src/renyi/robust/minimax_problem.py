@@ -321,7 +321,7 @@ def minimax(
         ambiguity, encoder, method, deadline=deadline, tolerance=tolerance, **options
     )
     if tables is None and not isinstance(m, str):
-        result = replace(result, note=text.few_rows(m.n, m._n_indicators))
+        result = replace(result, note=text.few_rows(m.n, m.n_indicators))
     return result
 
 

@@ -199,9 +199,10 @@ class CodeBlock(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class TrainingRows:
-    """Rows as codes of their encoder."""
+    """Rows as codes of their encoder, with the codes of their classes."""
 
     encoder: Encoder
+    target: Column  # the classes
     codes: NDArray[Any]  # (d, n)
     y: NDArray[Any]  # codes of the classes
     sample_weight: Floats | None  # None means 1 throughout
@@ -228,7 +229,8 @@ class TrainingRows:
             return self
         kept = np.flatnonzero(kept)
         weights = None if self.sample_weight is None else self.sample_weight[kept]
-        return TrainingRows(self.encoder, self.codes[:, kept], self.y[kept], weights)
+        codes = self.codes[:, kept]
+        return replace(self, codes=codes, y=self.y[kept], sample_weight=weights)
 
     def joined(self, other: TrainingRows) -> TrainingRows:
         """Rows of both, over the categories of both."""
@@ -239,6 +241,7 @@ class TrainingRows:
             weights = np.concatenate([self.weights, other.weights])
         return TrainingRows(
             replace(self.encoder.joined(other.encoder), columns=columns),
+            self.target,
             np.hstack([self.over(columns), other.over(columns)]),
             np.concatenate([self.y, other.y]),
             weights,
