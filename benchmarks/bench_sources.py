@@ -248,29 +248,8 @@ def growth_notes(table: list[dict[str, Any]]) -> list[str]:
 RATE, MEMORY = "counting, CPU s per million rows", "peak memory, MB"
 
 
-def kill(bench: Bench) -> tuple[list[dict[str, Any]], list[str]]:
-    """What checkpoints cost, and a job that is killed and resumed (CSV)."""
-    plain, seldom, often = bench.measure(
-        CSV, "checkpoint every 3 s", "checkpoint after every piece"
-    )
-    killed, resumed = bench.measure("killed halfway", "resumed")
-    both = min(
-        a["cpu"] + b["cpu"] for a, b in zip(killed.runs, resumed.runs, strict=True)
-    )
-    found = (plain, seldom, often, killed, resumed)
-    notes = [
-        "Killed (SIGKILL) when half of the file is counted, with a checkpoint every "
-        "half second; then the same call once more.",
-        f"Killed and resumed, together: {both:.2f} CPU s, {both / plain.cpu:.2f}× the "
-        "job without a checkpoint.",
-    ]
-    return [each.row() for each in found], notes
-
-
 Part = Callable[[Bench], tuple[list[dict[str, Any]], list[str]]]
-PARTS: dict[str, Part] = {
-    each.__name__: each for each in (parquet, csv, roads, growth, kill)
-}
+PARTS: dict[str, Part] = {each.__name__: each for each in (parquet, csv, roads, growth)}
 
 
 # ---- results

@@ -83,9 +83,9 @@ def simulate(prefix: Path, n: int, d: int) -> None:
 
 def measured(prefix: str, alpha: str) -> dict[str, object]:
     begun = time.perf_counter(), time.process_time()
-    from renyi.counting import genotype_kernel, packed
-    from renyi.estimators import genotype_model
-    from renyi.sources import genotypes
+    from renyi.genotypes import files as genotypes
+    from renyi.genotypes import fit, packed
+    from renyi.genotypes import model as genotype_model
 
     stages: dict[str, list[float]] = {}
 
@@ -103,9 +103,9 @@ def measured(prefix: str, alpha: str) -> dict[str, object]:
         setattr(home, name, watched)
 
     watch(genotypes, "read_genotypes", "read")
-    watch(genotype_kernel, "agreement", "agreement")
+    watch(fit, "agreement", "agreement")
     watch(genotype_model, "fit_kernel", "fit_kernel")
-    watch(genotype_kernel, "sums", "sums")
+    watch(fit, "sums", "sums")
     watch(packed, "scores", "scores")
     loaded = time.perf_counter() - begun[0], time.process_time() - begun[1]
     G = genotypes.read_genotypes(prefix)
@@ -113,7 +113,7 @@ def measured(prefix: str, alpha: str) -> dict[str, object]:
     clf = genotype_model.GenotypeModel(given).fit(G, G.samples["phenotype"])
     wall, cpu = time.perf_counter() - begun[0], time.process_time() - begun[1]
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3
-    from renyi.counting import lookup_kernels
+    from renyi.genotypes import lookup_kernels
 
     return {
         "wall": wall,
@@ -134,8 +134,8 @@ def peaks() -> dict[str, float]:
     """Pairs of genotypes compared per second of one core, and bytes read."""
     import numpy as np
 
-    from renyi.counting import lookup_kernels as lookups
-    from renyi.counting import packed_kernels as kernels
+    from renyi.genotypes import kernels
+    from renyi.genotypes import lookup_kernels as lookups
 
     loops = lookups if lookups.PAYS else kernels
     if lookups.PAYS:

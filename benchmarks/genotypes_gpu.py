@@ -24,7 +24,7 @@ from pathlib import Path
 import cupy as cp
 import numpy as np
 
-from renyi.counting import gpu, packed
+from renyi.genotypes import gpu, packed
 from renyi.solvers.krylov import conjugate_gradients
 
 RESULTS = Path(__file__).parent / "results"

@@ -107,14 +107,6 @@ def streamed(path: str) -> None:
     timed(lambda: renyi.Marginals.from_file(path, target="y"))
 
 
-def checkpoint(path: str) -> None:
-    """Count a CSV file piece by piece, with a checkpoint."""
-    import renyi
-
-    how = {"target": "y", "checkpoint": f"{path}.part"}
-    timed(lambda: renyi.Marginals.from_file(path, **how))
-
-
 def command(path: str) -> None:
     """Run ``renyi fit`` with all that it writes."""
     from renyi.cli import main
@@ -137,8 +129,8 @@ def peak() -> float:
 
 
 JOBS = {job.__name__: job for job in (fit, marginals, command)}
-JOBS |= {job.__name__: job for job in (memory, streamed, checkpoint)}
-CSV = {"command", "memory", "streamed", "checkpoint"}
+JOBS |= {job.__name__: job for job in (memory, streamed)}
+CSV = {"command", "memory", "streamed"}
 
 
 # ---- series
@@ -245,10 +237,10 @@ SERIES = (
         ("command",),
     ),
     (
-        "wide CSV files, read and counted in memory, piece by piece, with a checkpoint",
+        "wide CSV files, read and counted in memory, piece by piece",
         "rows of 3,000 columns",
         {n: {} for n in (2_500, 5_000)},
-        ("memory", "streamed", "checkpoint"),
+        ("memory", "streamed"),
     ),
 )
 

@@ -13,7 +13,6 @@ import contextlib
 import json
 import os
 import resource
-import signal
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -24,7 +23,6 @@ import pyarrow as pa
 import rows
 
 import renyi
-from renyi.sources import files
 
 Task = Callable[[], Any]
 
@@ -109,30 +107,6 @@ def _reading(ending: str, what: str) -> Callable[[Path, int], Task]:
     return road
 
 
-# ---- jobs that are killed
-
-
-def _job(interval: float, until: float | None) -> Callable[[Path, int], Task]:
-    """Return a job with a checkpoint; it kills itself when a share of it is done."""
-
-    def road(folder: Path, n: int) -> Task:
-        def progress(pace: Any) -> None:
-            if until is not None and pace.share >= until:
-                print(json.dumps(_spent(begun)), flush=True)
-                os.kill(os.getpid(), signal.SIGKILL)
-
-        begun = _cpu()
-        return lambda: files.marginals(
-            folder / "rows.csv",
-            rows.TARGET,
-            checkpoint=folder / "job.checkpoint",
-            progress=progress,
-            interval=interval,
-        )
-
-    return road
-
-
 ROADS: dict[str, Callable[[Path, int], Task]] = {
     "from_data, Arrow table in memory": in_memory,
     "from_file, Parquet": _file("parquet"),
@@ -154,10 +128,6 @@ ROADS: dict[str, Callable[[Path, int], Task]] = {
         "quoted.csv", "cells"
     ),
     "DuckDB, count of every column, CSV, gzip": _reading("csv.gz", "cells"),
-    "checkpoint every 3 s": _job(3.0, None),
-    "checkpoint after every piece": _job(0.0, None),
-    "killed halfway": _job(0.5, 0.5),
-    "resumed": _job(0.5, None),
 }
 
 

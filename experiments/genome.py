@@ -39,10 +39,11 @@ from sklearn.svm import SVC
 
 from experiments import command
 from experiments.reports import Report, machine
-from renyi.counting.packed import PackedGenotypes, agreement
-from renyi.estimators.classifier import GenotypeClassifier
-from renyi.solvers.metrics import auc, risk_measures
-from renyi.sources.genotypes import Genotypes, read_genotypes
+from renyi.genotypes.classifier import GenotypeClassifier
+from renyi.genotypes.files import Genotypes, read_genotypes
+from renyi.genotypes.metrics import risk_measures
+from renyi.genotypes.packed import PackedGenotypes, agreement
+from renyi.solvers.metrics import auc
 
 Floats = NDArray[np.float64]
 Whole = NDArray[np.int64]

@@ -29,8 +29,8 @@ from typing import Any, TextIO
 
 import renyi
 from renyi.compiled import processors
+from renyi.files import replacing
 from renyi.progress import Progress
-from renyi.writing import replacing
 
 Work = Callable[[str, Mapping[str, Any]], Any]
 Cost = Callable[[str], float]

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from renyi import __version__
+from renyi.files import replacing
 from renyi.validation import import_extra
-from renyi.writing import replacing
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -56,7 +56,7 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
         pytest.skip(f"{GENOTYPES} is absent: these data may not be copied")
 
 
-COMPILING = ("counting/", "solvers/", "sources/test_csv_kernels.py")
+COMPILING = ("counting/", "solvers/")
 GROUPS = ("spark", "compiled loops")  # the longest; the others' order does not matter
 
 

@@ -24,12 +24,14 @@ if TYPE_CHECKING:
     from renyi.certification import certify
     from renyi.correlation import HGR, hgr, hgr_lower_bound, hgr_matrix, hgr_table
     from renyi.encoding.encoder import Encoder
-    from renyi.estimators.classifier import GenotypeClassifier, RenyiClassifier
+    from renyi.estimators.classifier import RenyiClassifier
     from renyi.estimators.crossfit import CrossFitClassifier
     from renyi.estimators.minimax import MinimaxClassifier
     from renyi.estimators.selector import RenyiSelector
     from renyi.exports.integer_card import IntegerScorecard
-    from renyi.exports.score_files import GenotypeScores
+    from renyi.genotypes.classifier import GenotypeClassifier
+    from renyi.genotypes.files import Genotypes, read_genotypes
+    from renyi.genotypes.scores import GenotypeScores
     from renyi.marginals.marginals import Marginals
     from renyi.plots.certificate_display import CertificateDisplay
     from renyi.plots.hgr_display import HGRDisplay
@@ -42,7 +44,6 @@ if TYPE_CHECKING:
     from renyi.robust.worst import WorstCase, worst_case
     from renyi.scorecard import Scorecard
     from renyi.selection import PathResult, selection_path
-    from renyi.sources.genotypes import Genotypes, read_genotypes
 
 __version__ = "0.1.0"
 
@@ -52,12 +53,14 @@ _NAMES = {
     "certification": ("certify",),
     "correlation": ("HGR", "hgr", "hgr_lower_bound", "hgr_matrix", "hgr_table"),
     "encoding.encoder": ("Encoder",),
-    "estimators.classifier": ("GenotypeClassifier", "RenyiClassifier"),
+    "estimators.classifier": ("RenyiClassifier",),
     "estimators.crossfit": ("CrossFitClassifier",),
     "estimators.minimax": ("MinimaxClassifier",),
     "estimators.selector": ("RenyiSelector",),
     "exports.integer_card": ("IntegerScorecard",),
-    "exports.score_files": ("GenotypeScores",),
+    "genotypes.classifier": ("GenotypeClassifier",),
+    "genotypes.files": ("Genotypes", "read_genotypes"),
+    "genotypes.scores": ("GenotypeScores",),
     "marginals.marginals": ("Marginals",),
     "plots.certificate_display": ("CertificateDisplay",),
     "plots.hgr_display": ("HGRDisplay",),
@@ -70,7 +73,6 @@ _NAMES = {
     "robust.worst": ("WorstCase", "worst_case"),
     "scorecard": ("Scorecard",),
     "selection": ("PathResult", "selection_path"),
-    "sources.genotypes": ("Genotypes", "read_genotypes"),
 }
 _HOME = {name: module for module, names in _NAMES.items() for name in names}
 

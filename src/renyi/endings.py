@@ -18,7 +18,6 @@ EXPORTS = {  # of a model, by format
     "python": ".py",
     "javascript": ".js",
     "onnx": ".onnx",
-    "skops": ".skops",
 }
 MARGINALS = ".renyi"
 BESIDE_GENOTYPES = {  # samples and variants, by the file of calls

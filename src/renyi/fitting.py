@@ -36,12 +36,13 @@ from renyi.certification import Warned, certificate
 from renyi.counting import sparse_counts
 from renyi.counting.onehot import lookup_sum, offsets
 from renyi.counting.sparse_counts import Table
-from renyi.encoding import column_rules
+from renyi.encoding import rules as column_rules
 from renyi.encoding.columns import Column, Label, Levels, numbered_names
 from renyi.encoding.encoder import Encoder, check_usable
+from renyi.encoding.rows import RowSample, TrainingRows
 from renyi.marginals.consistency import check_possible, class_pairs
 from renyi.marginals.file import DataDigest, class_digest
-from renyi.marginals.marginals import Marginals
+from renyi.marginals.marginals import Marginals, count_rows
 from renyi.scorecard import Scorecard, moved_to, threshold_at
 from renyi.solvers import calibration as maps
 from renyi.solvers import ridge
@@ -49,7 +50,6 @@ from renyi.solvers.calibration import Calibration, PairMoments
 from renyi.solvers.ridge import AlphaChoice, LeftOut
 from renyi.solvers.ridge_dual import DualFit, fit_dual
 from renyi.solvers.ridge_sparse import beats_dual, fit_sparse
-from renyi.sources.frames import CodeBlock, RowSample, TrainingRows, from_codes
 from renyi.validation import check_choice, check_share, check_whole
 
 if TYPE_CHECKING:
@@ -540,12 +540,6 @@ def uses_rows(
     """Whether n rows tell more than their counts do."""
     few = n < n_indicators
     return few or ridge.worthwhile(effective_n, n_indicators, n_classes, settings.alpha)
-
-
-def count_rows(rows: TrainingRows, class_conditional: bool = False) -> Marginals:
-    """Return the pair counts of encoded rows."""
-    block = CodeBlock(rows.codes, rows.y, rows.sample_weight)
-    return from_codes(rows.encoder, rows.target, block, class_conditional)
 
 
 def weight_notes(rows: TrainingRows) -> tuple[Warned, ...]:

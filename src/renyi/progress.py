@@ -32,15 +32,13 @@ class Progress:
     rounds: int = 0  # how often it has solved its program
     cuts: int = 0  # constraints that it has met
     rows: int | None = None  # read so far in this step, where rows are read
-    share_before: float = 0.0  # done by an earlier run, of work that is resumed
 
     @property
     def seconds_left(self) -> float | None:
         """How long it will still take at this pace; None where that is not known."""
-        made = (self.share or 0.0) - self.share_before
-        if self.share is None or made <= 0:
+        if self.share is None or self.share <= 0:
             return None
-        return max(0.0, self.seconds * (1 - self.share) / made)
+        return max(0.0, self.seconds * (1 - self.share) / self.share)
 
     def __str__(self) -> str:
         """Write it as one line."""

@@ -26,16 +26,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from renyi import __version__, verify
+from renyi.files import write_json
 from renyi.robust.ambiguity_set import Ambiguity, Floats, Outcomes
 from renyi.robust.distribution import WorstDistribution
 from renyi.robust.pairwise_program import solve_local, table_rule
 from renyi.scorecard import scorecard_of
-from renyi.storage import write_json
 
 if TYPE_CHECKING:
+    from renyi.files import Place
     from renyi.marginals.marginals import Marginals
     from renyi.robust.minimax_problem import MinimaxResult
-    from renyi.writing import Place
 
 FORMAT = "renyi-proof"
 _PRIME = 2**31 - 1

@@ -50,8 +50,9 @@ from numpy.typing import NDArray
 
 from renyi.certificates.text import SELECTED
 from renyi.drawing import COLOURS, GREY, axes, literal
-from renyi.encoding.column_rules import check_classes
 from renyi.encoding.encoder import Encoder
+from renyi.encoding.rows import TrainingRows
+from renyi.encoding.rules import check_classes
 from renyi.encoding.tuples import AND, TupleEncoder
 from renyi.fitting import (
     Fit,
@@ -89,7 +90,6 @@ from renyi.solvers.ridge import (
     moments,
     weight_of,
 )
-from renyi.sources.frames import TrainingRows
 from renyi.validation import check_positive, check_share, check_whole, has_few_rows
 
 if TYPE_CHECKING:

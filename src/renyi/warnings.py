@@ -17,7 +17,6 @@ DataCode = Literal[
     "ignored-column",
     "mixed-column",
     "rare-labels",
-    "checkpoint",
     "too-large",
     "not-converged",
     "note",

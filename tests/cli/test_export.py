@@ -14,7 +14,6 @@ import pytest
 
 import renyi
 from renyi.endings import EXPORTS
-from renyi.exports.formats import TRUSTED
 from support.commandline import Done, save, table
 from support.exported import in_python
 
@@ -125,8 +124,6 @@ def test_bad_input(good: Callable[..., Done], bad: Callable[..., str]) -> None:
 def test_functions_and_tables(
     good: Callable[..., Done], bad: Callable[..., str]
 ) -> None:
-    import skops.io  # it imports all of scikit-learn: not when tests are collected
-
     good("fit", save(table()), *FIT)
     clf, m = renyi.RenyiClassifier.load("m.json"), renyi.Marginals.load("m.renyi")
     card, given = clf.scorecard_, ("export", "m.json", "--format")
@@ -137,10 +134,7 @@ def test_functions_and_tables(
         assert Path(name).read_text() == card.to_text(form)
     good("export", "m.json", "--out", "m.onnx")
     assert Path("m.onnx").read_bytes() == card.to_onnx()
-    good("export", "m.json", "--out", "m.skops")
     X = table(seed=4)[["colour", "size", "length"]]
-    back = skops.io.load("m.skops", trusted=TRUSTED)
-    assert (back.predict_proba(X) == clf.predict_proba(X)).all()
     moved = good(*given, "python", "--prevalence", "0.01").out
     found = in_python(moved, X)
     assert found[1] == pytest.approx(clf.predict_proba(X, 0.01), abs=1e-12)
@@ -150,8 +144,6 @@ def test_functions_and_tables(
         ((), "--format"),
         (("--format", "html"), "--points"),
         (("--format", "onnx"), "--out"),
-        (("--format", "skops"), "--out"),
-        (("--points", "4", "--format", "skops"), "--format skops"),
         (("--format", "python", "--table", "t"), "--table"),
         (("--sql", "duckdb", "--prevalence", "0.1"), "--prevalence"),
         (("--format", "python", "--out", "m.js"), "m.js"),

@@ -11,7 +11,6 @@ from typing import Any
 
 import pandas as pd
 import pytest
-from renyi.fitting import OBJECTIVES, fit_rows
 
 import renyi
 from renyi import rules
@@ -21,6 +20,7 @@ from renyi.cli import compare, main
 from renyi.cli.parser import parser
 from renyi.comparison.methods import METHODS
 from renyi.exports import formats, integer_card
+from renyi.fitting import OBJECTIVES, fit_rows
 from renyi.robust import minimax_problem
 from renyi.solvers.calibration import CALIBRATIONS
 from renyi.sources.dialects import DIALECTS

@@ -14,7 +14,7 @@ import pandas as pd
 import pytest
 
 import renyi
-from renyi.storage import read_header
+from renyi.files import read_header
 from support.commandline import Done, save, table, votes
 
 

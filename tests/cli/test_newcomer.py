@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -24,7 +23,7 @@ TARGET = ("--target", "y", "--id", "id")
         ("fit t.csv --target y --min_count=3", "--min-count"),
         ("fit t.csv -target y", "--target"),
         ("marginals merge a.renyi b.renyi --ouput c.renyi", "--out"),
-        ("marginals build t.csv --target y --checkpiont job", "--checkpoint"),
+        ("marginals build t.csv --target y --wieght w", "--weight"),
     ],
 )
 def test_the_option_that_was_meant_is_named(run: Run, command: str, meant: str) -> None:
@@ -116,48 +115,6 @@ def test_words_for_missing_cells_are_noted(run: Run, command: tuple[str, ...]) -
     assert "--missing NA n/a" in told
     declared = run(*command, *TARGET, "--missing", "NA", "n/a")
     assert "counts as a label" not in declared.out + declared.err
-
-
-@pytest.mark.parametrize("failure", ["damaged", "stopped"])
-def test_what_a_checkpoint_keeps_is_announced(
-    run: Run, failure: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for k in (1, 2):
-        save(table(seed=k), f"part-{k}.csv")
-    whole = Path("part-2.csv").read_text()
-    given = ("marginals", "build", "part-*.csv", *TARGET, "--out", "m.renyi")
-    given = (*given, "--checkpoint", "job")
-    with monkeypatch.context() as patch:
-        if failure == "damaged":
-            Path("part-2.csv").write_text(whole + '"never closed')
-        else:
-            patch.setattr("renyi.cli.output.Meter.__call__", _interrupt)
-        done = run(*given)
-    assert done.code == (2 if failure == "damaged" else 130)
-    assert (
-        "job keeps what was counted: run the same command again to continue."
-        in done.err
-    )
-    assert "going on" not in done.err
-    if failure == "damaged":
-        Path("part-2.csv").write_text(whole)
-    again = run(*given)
-    assert again.code == 0, again.err
-    assert re.search(r"going on from \d+ rows that job keeps", again.err)
-    assert not Path("job").exists()
-
-
-def _interrupt(*_: object) -> None:
-    raise KeyboardInterrupt
-
-
-def test_a_checkpoint_of_another_job_is_not_said_to_go_on(run: Run) -> None:
-    Path("job").write_text("something else")
-    save(table())
-    done = run("marginals", "build", "t.csv", *TARGET, "--out", "m.renyi",
-               "--checkpoint", "job")  # fmt: skip
-    assert done.code == 2
-    assert "goes on" not in done.err
 
 
 def test_little_memory_is_refused_with_what_would_do(run: Run) -> None:

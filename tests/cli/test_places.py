@@ -5,18 +5,11 @@ from __future__ import annotations
 import os
 import resource
 import shutil
-import sys
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-import renyi
-from renyi.progress import Progress
-from renyi.sources import files
-from renyi.streaming.run import GOING_ON
 from support.commandline import Done, Run, contents, save, table
 from support.repeats import covering
 
@@ -101,15 +94,10 @@ def test_a_model_may_stand_beside_the_marginals_it_is_of(
 
 
 def test_places_of_one_command_are_different(made: None, bad: Bad) -> None:
-    fit = ("fit", "t.csv", "--target", "y", "--out", "new", "--checkpoint")
-    for name in ("new.json", "./new.log", "sub/../new.renyi"):
-        assert "would overwrite" in bad(*fit, name)
-    assert "'t.csv' is one of the files to be read" in bad(*fit, "t.csv")
-    for name in ("m.json", "m.renyi"):
-        assert f"{name} is not a valid checkpoint" in bad(*fit, name)
+    fit = ("fit", "t.csv", "--target", "y", "--out")
     os.symlink("b.log", "b.json")
     os.symlink("c.json", "p.svg")
-    assert "b.log and b.json are the same file" in bad(*fit[:5], "b")
+    assert "b.log and b.json are the same file" in bad(*fit, "b")
     select = ("select", "m.renyi", "--n-features", "2", "--out", "c", "--plot")
     assert "p.svg and c.json are the same file" in bad(*select, "p.svg")
 
@@ -177,89 +165,8 @@ def test_write_protected_files_stay(
     assert "old.csv is write-protected" in bad(*predict)
 
 
-# ---- checkpoints
-
-
 ROWS = ("t.csv", "--target", "y", "--id", "id", "--out")
 BUILD, TRAIN = ("marginals", "build", *ROWS, "b.renyi"), ("fit", *ROWS, "b")
-
-
-@pytest.mark.parametrize("argv", [BUILD, TRAIN], ids=["build", "fit"])
-@pytest.mark.parametrize(
-    "fault", [OSError(28, "No space left"), ValueError("odd"), None]
-)
-def test_a_checkpoint_is_deleted_last(
-    argv: tuple[str, ...],
-    fault: Exception | None,
-    run: Run,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """Whatever happens after the counting, the same command goes on from its end."""
-    save(table())
-    real, seen = files.marginals, list[Progress]()
-
-    def counted(*args: Any, **how: Any) -> renyi.Marginals:
-        return real(*args, **how | {"interval": 0.0, "progress": seen.append})
-
-    def fail(*_: object) -> None:
-        raise fault or KeyboardInterrupt
-
-    monkeypatch.setattr(files, "marginals", counted)
-    with monkeypatch.context() as patch:
-        patch.setattr("renyi.marginals.file.write_arrays", fail)
-        done = run(*argv, "--checkpoint", "job")
-        assert done.code == {OSError: 1, ValueError: 2}.get(type(fault), 130)
-        assert sorted(os.listdir()) == ["job", "t.csv"]
-    seen.clear()
-    assert run(*argv, "--checkpoint", "job").code == 0
-    assert not Path("job").exists() and Path("b.renyi").exists()
-    # Training needs the rows, which are read once more.
-    again = ["counting"] if argv is TRAIN else []
-    assert [state.step for state in seen] == [GOING_ON, *again]
-
-
-def test_a_checkpoint_stays_if_nothing_can_be_printed(
-    run: Run, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    save(table())
-    real = files.marginals
-    monkeypatch.setattr(files, "marginals", partial(real, interval=0.0))
-    argv = ("fit", *ROWS[:-1], "--checkpoint", "job")
-    with monkeypatch.context() as patch, open("/dev/full", "w") as full:
-        patch.setattr(sys, "stdout", full)
-        done = run(*argv)
-    assert done.code == 1
-    assert "no space left" in done.err
-    assert sorted(os.listdir()) == ["job", "t.csv"]
-    assert run(*argv).code == 0
-    assert os.listdir() == ["t.csv"]
-
-
-@pytest.mark.parametrize("command", [BUILD, TRAIN], ids=["build", "fit"])
-@pytest.mark.parametrize(
-    ("column", "value", "named"),
-    [
-        ("y", "yes", "'y'"),
-        ("y", None, "'y'"),
-        ("colour", "red", "t.csv"),
-        ("size", -1.0, "'size'"),
-    ],
-)
-def test_a_refused_job_leaves_no_checkpoint(
-    command: tuple[str, ...], column: str, value: Any, named: str, bad: Bad
-) -> None:
-    frame = table().assign(**{column: value})[["id", "colour", "size", "y"]]
-    more = ("--weight", "size") if column == "size" else ("--drop", "size")
-    if (column, command) == ("colour", BUILD):  # which may have columns of one label
-        frame, named = frame[:0], "no row"
-    save(frame)
-    assert named in bad(*command, *more, "--checkpoint", "job")
-
-
-def test_what_is_in_the_way_of_a_lock_stays(bad: Bad) -> None:
-    save(table())
-    Path(".job.lock").write_text("mine")
-    assert ".job.lock" in bad(*BUILD, "--checkpoint", "job")
 
 
 # ---- a full disk

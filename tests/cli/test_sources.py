@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sqlite3
 import sys
 from collections.abc import Callable
@@ -45,7 +44,6 @@ def shop() -> pd.DataFrame:
         (("--sql", "SELECT * FROM nothing"), "nothing"),
         (("t.csv", "--sql", "FROM data", "--where", "size = 1"), "not both"),
         (("--sql", "SELECT 1 AS a, 2 AS id, 'n' AS y"), "only one class, 'n'"),
-        (("--sql", "FROM 't.csv'", "--checkpoint", "c"), "cannot be resumed"),
         (("t.csv", "--table", "visits"), "--table is a table of one database"),
         (("shop.db", "t.csv", "--table", "visits"), "no other"),
         (("shop.db",), "name one of its tables with --table ('visits')"),
@@ -181,25 +179,3 @@ def test_printed_statements_say_what_is_asked(
     assert mark
     assert '"colour"' in rows
     assert '"colour"' not in before
-
-
-def test_input_changed_since_the_checkpoint(
-    bad: Bad, run: Callable[..., Done], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for k in range(2):
-        save(table(seed=k), f"p{k}.csv")
-    good_second = Path("p1.csv").read_bytes()
-    Path("p1.csv").write_bytes(good_second + b"one cell\n")
-    argv = ("marginals", "build", "p*.csv", *BUILD, "--checkpoint", "job")
-    assert run(*argv).code == 2
-    assert Path("job").exists()
-    save(table(seed=9, n=100), "p0.csv")
-    # Not `bad`, which would refuse any change of the files.
-    done = run(*argv)
-    assert done.code == 2
-    assert "p0.csv has changed since the checkpoint job was written" in done.err
-    save(table(seed=0), "p0.csv")
-    os.unlink("job")
-    Path("p1.csv").write_bytes(good_second)
-    assert run(*argv).code == 0
-    assert renyi.Marginals.load("x.renyi").n == 400

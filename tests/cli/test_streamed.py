@@ -16,10 +16,7 @@ import pytest
 import renyi
 from renyi.cli import marginals, output
 from renyi.sources import files
-from renyi.streaming.counted_rows import CountedRows
-from renyi.streaming.counter import PairCounter
-from renyi.streaming.run import Record
-from support.commandline import Done, Run, save, save_databases, table
+from support.commandline import Done, save, save_databases, table
 
 Good = Callable[..., Done]
 
@@ -144,12 +141,12 @@ def test_targets_that_are_no_classes(
     assert not Path("x.renyi").exists()
 
 
-@pytest.mark.parametrize("given", [(), ("--checkpoint", "job")])
+@pytest.mark.parametrize("name", ["t.csv", "t*.csv"])
 def test_columns_that_cannot_be_what_they_are_asked_for(
-    given: tuple[str, ...], good: Good, bad: Callable[..., str]
+    name: str, good: Good, bad: Callable[..., str]
 ) -> None:
     frame = table()[["colour", "y"]]
-    argv = ("marginals", "build", "t.csv", "--target", "y", "--out", "x.renyi", *given)
+    argv = ("marginals", "build", name, "--target", "y", "--out", "x.renyi")
     save(frame.assign(w=["1", "x"] * 100))
     message = bad(*argv, "--weight", "w")
     assert "t.csv: The weight of row 1 (counted from 0) in column 'w' is 'x'" in message
@@ -262,47 +259,6 @@ def test_printed_statements_read_no_rows(
     assert not list(Path().glob("*.renyi"))
 
 
-BUILD = ("marginals", "build", "part-*.csv", "--out", "m.renyi")
-TRAIN = ("fit", "part-*.csv", "--out", "m")
-
-
-@pytest.mark.parametrize("command", [BUILD, TRAIN], ids=["build", "fit"])
-def test_a_checkpoint_is_used_and_removed(
-    command: tuple[str, ...], run: Callable[..., Done], good: Good, parts: pd.DataFrame
-) -> None:
-    given = (*command, "--target", "y", "--id", "id", "number", "--checkpoint", "job")
-    whole = Path("part-2.csv").read_text()
-    Path("part-2.csv").write_text(whole + '"never closed')
-    done = run(*given)
-    assert done.code == 2
-    assert "part-2.csv" in done.err
-    assert Path("job").exists()
-    Path("part-2.csv").write_text(whole)
-    good(*given)
-    assert not Path("job").exists()
-    assert built("m.renyi").n == 395
-
-
-def test_ctrl_c_says_how_to_go_on(
-    run: Callable[..., Done], parts: pd.DataFrame, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def stop(*_: Any, checkpoint: str | None, **__: Any) -> None:
-        if checkpoint is not None:
-            Path(checkpoint).touch()
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr("renyi.sources.files.marginals", stop)
-    given = ("marginals", "build", "part-*.csv", "--target", "y", "--out", "b.renyi")
-    given = (*given, "--id", "id")
-    done = run(*given, "--checkpoint", "job")
-    assert done.code == 130
-    assert (
-        "job keeps what was counted: run the same command again to continue."
-        in done.err
-    )
-    assert "--checkpoint FILE" in run(*given).err
-
-
 def test_progress_tells_rows_and_time(
     good: Good, parts: pd.DataFrame, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -323,7 +279,6 @@ def test_progress_tells_rows_and_time(
     "source",
     [
         ("part-*.csv",),
-        ("part-*.csv", "--checkpoint", "job"),
         ("shop.duckdb", "--table", "visits"),
         ("--sql", "FROM 'parts/*.parquet'"),
     ],
@@ -361,14 +316,14 @@ def test_pairs_within_classes_certify_on_every_road(n: int, good: Good) -> None:
         "class-conditional",
     ]
     files = [Path(f"held{ending}").read_bytes() for ending in (".json", ".renyi")]
-    for more in (("--memory", "150K"), ("--checkpoint", "job")):
+    for more in (("--memory", "150K"), ("--where", "true")):
         read = good(*common, "--out", "held", *more).json
         assert read["certificate"] == told["certificate"]
         again = [Path(f"held{ending}").read_bytes() for ending in (".json", ".renyi")]
         assert again == files
 
 
-@pytest.mark.parametrize("more", [(), ("--where", "true"), ("--checkpoint", "job")])
+@pytest.mark.parametrize("more", [(), ("--where", "true")])
 def test_a_weight_may_be_a_missing_code(more: tuple[str, ...], good: Good) -> None:
     """Rows of weight 1 count; those of weight 0, of a class of their own, do not."""
     frame = table()[["colour", "size", "y"]].assign(w=[1, 2, 0, 3] * 50)
@@ -425,49 +380,6 @@ def test_a_query_that_gives_other_rows_again_is_asked_once(
     m, clf = built("m.renyi"), renyi.RenyiClassifier.load("m.json")
     assert clf.data_digest_ is not None
     assert clf.data_digest_.matches(m.digest)
-
-
-@pytest.mark.parametrize("more", [(), ("--weight", "mass")])
-def test_a_resumed_fit_is_that_of_rows_in_memory(
-    more: tuple[str, ...],
-    run: Run,
-    good: Good,
-    parts: pd.DataFrame,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """Rows that were counted before are read again, to leave out and to calibrate."""
-    drop = "number" if more else "mass"
-    fit = ("fit", "part-*.csv", "--target", "y", "--drop", "id", drop, *more)
-    whole = good(*fit, "--out", "whole", "--json").json
-    add, left = Record.add, [3]
-
-    def stop(self: Record, *given: Any) -> None:
-        add(self, *given)
-        left[0] -= isinstance(given[1], PairCounter)
-        if not left[0]:
-            raise KeyboardInterrupt
-
-    with monkeypatch.context() as patch:
-        patch.setattr(Record, "add", stop)
-        assert run(*fit, "--out", "m", "--checkpoint", "job").code == 130
-    rooms = list[CountedRows]()
-    make = CountedRows.__init__
-
-    def noted(self: CountedRows) -> None:
-        make(self)
-        rooms.append(self)
-
-    monkeypatch.setattr(CountedRows, "__init__", noted)
-    done = good(*fit, "--out", "m", "--json", "--checkpoint", "job")
-    assert "going on" in done.err
-    (room,) = rooms
-    cells = len(room.columns) + 8 * bool(more)
-    assert room._end <= 2 * room.n * cells  # written once, two bytes a code at most
-    told = done.json
-    for name in ("alpha", "alpha_method", "loo_error", "training_error", "calibration"):
-        assert told[name] == whole[name], name
-    assert told["training_error"] is not None
-    assert Path("m.json").read_bytes() == Path("whole.json").read_bytes()
 
 
 @pytest.mark.parametrize("how", ["room", "folder"])

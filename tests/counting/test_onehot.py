@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -180,3 +182,25 @@ def test_agreement_over_many_columns(size, d):
 def test_too_many_rows_to_compare_are_refused_before_memory_is_taken():
     with pytest.raises(ValueError, match=r"40000 rows .* need 12.8 GB"):
         agreement(np.broadcast_to(np.uint8(0), (3, 40_000)), 1)
+
+
+LOADED_AT_ONCE = """
+import sys, threading
+from renyi import compiled
+sys.setswitchinterval(1e-6)
+names = ["renyi.solvers.l1inf_kernels", "renyi.counting.kernels"]
+both, modules = threading.Barrier(2), []
+def load(name):
+    both.wait()
+    modules.append(compiled.load(name))
+threads = [threading.Thread(target=load, args=(name,)) for name in names]
+for each in threads: each.start()
+for each in threads: each.join()
+sys.exit(len(modules) != 2 or None in modules)
+"""
+
+
+def test_two_threads_may_load_loops_at_once() -> None:
+    pytest.importorskip("numba")
+    done = subprocess.run([sys.executable, "-c", LOADED_AT_ONCE], capture_output=True)
+    assert done.returncode == 0, done.stderr.decode()

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pytest
 
 from renyi import Encoder
-from renyi.encoding.arrow_cells import typed, typed_columns
+from renyi.encoding.arrow import typed, typed_columns
 from support.commandline import Run
 
 RNG = np.random.default_rng(0)

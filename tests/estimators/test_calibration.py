@@ -12,9 +12,9 @@ from sklearn.metrics import log_loss
 
 import renyi
 from renyi import Marginals, RenyiClassifier, certify
+from renyi.encoding import rows as training_rows
 from renyi.robust.worst import worst_case
 from renyi.solvers import calibration, ridge
-from renyi.sources import frames
 
 CERTIFIED = ("gamma", "bounds", "majority", "loo_risk", "loo_error", "warnings")
 
@@ -168,7 +168,7 @@ def test_bounds_of_map_are_those_of_the_mapped_points(n):
 @pytest.mark.parametrize("K", [2, 3])
 @pytest.mark.parametrize("weighted", [False, True])
 def test_blocks_lead_to_the_model_of_all_rows(K, weighted, monkeypatch):
-    monkeypatch.setattr(frames, "SAMPLE", 512)
+    monkeypatch.setattr(training_rows, "SAMPLE", 512)
     X, y = table(3000, K, 3, 2)
     w = np.random.default_rng(0).random(3000) + 0.5 if weighted else np.ones(3000)
     whole = RenyiClassifier().fit(X, y, w)
@@ -185,13 +185,13 @@ def test_blocks_lead_to_the_model_of_all_rows(K, weighted, monkeypatch):
 
 
 def test_samples_are_spread_over_periods_and_sorted_rows():
-    kept = frames.in_sample(np.arange(300_000), 300_000)
-    assert abs(kept.sum() - frames.SAMPLE) < 10
+    kept = training_rows.in_sample(np.arange(300_000), 300_000)
+    assert abs(kept.sum() - training_rows.SAMPLE) < 10
     for period in (2, 3, 7, 8, 1000):
         found = np.bincount(np.flatnonzero(kept) % period, minlength=period)
         assert abs(found - kept.sum() / period).max() < 8
-    assert abs(kept[:1000].sum() - frames.SAMPLE / 300) < 3
-    more = frames.in_sample(np.arange(300_000), 400_000)
+    assert abs(kept[:1000].sum() - training_rows.SAMPLE / 300) < 3
+    more = training_rows.in_sample(np.arange(300_000), 400_000)
     assert not (more & ~kept).any()
 
 

@@ -18,6 +18,7 @@ from renyi import (
 )
 from renyi.certificates.heldout import average, crossfit_bounds
 from renyi.datasets import load
+from renyi.encoding import recoding
 from renyi.estimators.crossfit import judged_half, split_rows
 from support.manners import all_checks
 from support.noisyrows import noisy
@@ -88,6 +89,46 @@ def test_integers_may_be_labels_in_one_half_and_numbers_in_the_other():
         found = safe.decision_function(between)
         np.testing.assert_allclose(found, np.mean(scores, axis=0), atol=1e-12)
     assert len(kinds) > 1
+
+
+def large_ids(seed):
+    """Rows of 21 ids beyond 2**53, one of them rare: a half may have 20, or all."""
+    rng = np.random.default_rng(seed)
+    weights = np.append(np.ones(20), 0.15)
+    places = rng.choice(21, 400, p=weights / weights.sum())
+    flipped = rng.random(400) < 0.1
+    X = pd.DataFrame({"id": 2**53 + places, "other": rng.integers(0, 3, 400)})
+    return X, (places % 2) ^ flipped
+
+
+def test_whole_numbers_beyond_floats_are_never_cut_at_floats():
+    refused = 0
+    for seed in range(8):
+        X, y = large_ids(seed)
+        safe = CrossFitClassifier(random_state=seed)
+        try:
+            safe.fit(X, y)
+        except ValueError as error:
+            assert "'id' holds labels in one half" in str(error)
+            refused += 1
+            continue
+        mean = np.mean([half.decision_function(X) for half in safe.halves_], axis=0)
+        np.testing.assert_allclose(safe.decision_function(X), mean, atol=1e-12)
+    assert 0 < refused < 8
+
+
+def test_an_average_that_is_not_the_mean_is_refused(monkeypatch):
+    """As if whole numbers were cut at floats."""
+    monkeypatch.setattr(recoding, "beyond_exact", lambda values: values != values)
+    for seed in range(8):
+        X, y = large_ids(seed)
+        safe = CrossFitClassifier(random_state=seed)
+        try:
+            safe.fit(X, y)
+        except ValueError as error:
+            assert str(error).startswith("Column 'id' cannot be averaged")
+            return
+    raise AssertionError("no half had labels where the other had numbers")
 
 
 def test_file_keeps_scores_and_certificate(tmp_path):

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 import pytest
-from renyi.selection import assign_folds
 
 import renyi
+from renyi.selection import assign_folds
 from renyi.solvers.l1inf import RowsProblem
 from renyi.solvers.l1inf_path import solve_path
 from support.joints import one_hot

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from renyi import Encoder, RenyiClassifier
-from renyi.sources.frames import RowSample
+from renyi.encoding.rows import RowSample
 from support.models import (
     assert_same_certificate,
     assert_same_choice,

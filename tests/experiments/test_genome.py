@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from experiments import genome
-from renyi.estimators.classifier import GenotypeClassifier
-from renyi.solvers.metrics import risk_measures
+from renyi.genotypes.classifier import GenotypeClassifier
+from renyi.genotypes.metrics import risk_measures
 
 
 def copies_of(G):

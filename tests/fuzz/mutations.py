@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from renyi import storage
+from renyi import files
 
 MOST = 2**16  # bytes of a mutated file
 TEXTS = ["", "?", "a", "nan", "1e999", "-0", "007", "\x00", "\x1b[31m", "\u202e", "é"]
@@ -165,7 +165,7 @@ def signed(data: dict[str, Any]) -> bytes:
     """Return a document with a checksum that agrees."""
     data.pop("checksum", None)
     try:
-        return storage.to_bytes({**data, "checksum": storage.checksum(data, {})})
+        return files.to_bytes({**data, "checksum": files.checksum(data, {})})
     except ValueError:  # a number that JSON has not
         return json.dumps(data).encode("utf-8", "backslashreplace")
 
@@ -215,7 +215,7 @@ def of_archive(raw: bytes, rng: Random, _: list[bytes]) -> bytes:
             arrays[name] = _array(arrays[name], rng)
     stream = io.BytesIO()
     try:
-        storage.write_archive(stream, header, arrays, compressed)
+        files.write_archive(stream, header, arrays, compressed)
     except ValueError:
         return raw[: rng.randrange(len(raw))]
     return stream.getvalue()

@@ -10,7 +10,6 @@ import contextlib
 import gzip
 import io
 import json
-import os
 import tempfile
 from collections.abc import Callable
 from fractions import Fraction
@@ -27,22 +26,20 @@ import pyarrow.parquet as pq
 from fuzz import mutations
 from fuzz.target import FalsehoodError, Target, hold
 from renyi import (
-    Encoder,
     Marginals,
     RenyiClassifier,
     Scorecard,
     certify,
     minimax,
-    storage,
     verify,
     write_proof,
 )
-from renyi.counting.packed import code_counts
-from renyi.exports.score_files import GenotypeScores, read_scores
+from renyi.files import to_bytes
+from renyi.genotypes.files import read_genotypes
+from renyi.genotypes.packed import code_counts
+from renyi.genotypes.scores import GenotypeScores, read_scores
 from renyi.solvers.calibration import Calibration
-from renyi.sources import csv, files
 from renyi.sources.files import read_table
-from renyi.sources.genotypes import read_genotypes
 from support.forgeries import signed
 from support.studies import codes, save_pgen, save_study
 
@@ -94,7 +91,7 @@ def _certificate_seed() -> list[bytes]:
         exact = {**step, "name": "exact", "lower": 0.9 * step["upper"], "seconds": 1.5}
         data["certificate"]["steps"].append(exact)
 
-    return [storage.to_bytes(signed(add))]
+    return [to_bytes(signed(add))]
 
 
 def _certificate(found: Any) -> None:
@@ -106,7 +103,7 @@ def _certificate(found: Any) -> None:
     )
 
 
-# ---- marginals and checkpoints
+# ---- marginals
 
 
 def _marginals(path: Path) -> None:
@@ -137,28 +134,6 @@ def _consistent(m: Marginals) -> None:
             hold(np.abs(off).max() <= within, "margins of two columns disagree")
 
 
-_ENCODER = Encoder(missing=("?",), bins=3)
-
-
-def _checkpoint(path: Path) -> None:
-    """Go on with the job of the golden files."""
-    for name in ("rows-1.csv", "rows-2.csv"):
-        if not path.with_name(name).exists():
-            raw = (GOLDEN / "checkpoint-v2" / name).read_bytes()
-            path.with_name(name).write_bytes(raw)
-            os.utime(path.with_name(name), ns=(10**18, 10**18))
-    os.chdir(path.parent)  # the golden checkpoint names its files without a folder
-    csv.PIECE, files.__version__ = 16 * 2**20, "0.1.0"  # of the golden job
-    m = Marginals.from_file(
-        ["rows-1.csv", "rows-2.csv"],
-        target="party",
-        encoder=_ENCODER,
-        checkpoint=path.name,
-    )
-    _consistent(m)
-    m.validate()
-
-
 # ---- proofs, checked by themselves: what is proved must be true
 
 
@@ -166,7 +141,7 @@ def _checkpoint(path: Path) -> None:
 def _truth() -> tuple[Marginals, RenyiClassifier, float]:
     """Return the golden marginals and model, and the minimax error of the former."""
     m = Marginals.load(GOLDEN / "marginals-v1.renyi")
-    clf = RenyiClassifier.load(GOLDEN / "model-v2.json")
+    clf = RenyiClassifier.load(GOLDEN / "model-v1.json")
     found = minimax(m, method="exact", class_conditional=False)
     hold(found.gap < 1e-9, "the minimax error is not known")
     return m, clf, found.upper
@@ -366,13 +341,12 @@ _DOCUMENT = (mutations.of_document, mutations.of_document, mutations.of_bytes)
 _ARCHIVE = (mutations.of_archive, mutations.of_archive, mutations.of_bytes)
 _BINARY = (mutations.of_bytes, mutations.within)
 
-_LATEST = ("model-v3.json", "model-v3-classes.json", "model-v3-halves.json")
-_MODELS = ("model-v1.json", "model-v2.json", *_LATEST)
-_MODEL, _COUNTS = GOLDEN / "model-v2.json", GOLDEN / "marginals-v1.renyi"
+_MODELS = ("model-v1.json", "model-v1-classes.json", "model-v1-halves.json")
+_MODEL, _COUNTS = GOLDEN / "model-v1.json", GOLDEN / "marginals-v1.renyi"
 TARGETS = {
     "claims": Target(
         ".json",
-        _golden("model-v2.json", "model-v3-classes.json"),
+        _golden("model-v1.json", "model-v1-classes.json"),
         (mutations.of_document, mutations.of_certificate, mutations.of_bytes),
         _claims_of_model,
         False,
@@ -400,14 +374,6 @@ TARGETS = {
     ),
     "marginals": Target(
         ".renyi", _golden("marginals-v1.renyi"), _ARCHIVE, _marginals, share=16
-    ),
-    "checkpoint": Target(
-        ".ckpt",
-        _golden("checkpoint-v2/job.ckpt", "checkpoint-v3/job.ckpt"),
-        _ARCHIVE,
-        _checkpoint,
-        False,
-        2,
     ),
     "csv": Target(
         ".csv", _csv_seeds, (mutations.of_csv, mutations.of_bytes), _table, False

@@ -7,13 +7,14 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
-from renyi import Marginals, storage
+from renyi import Marginals, files
 from renyi.correlation import hgr, hgr_lower_bound, hgr_matrix
 from renyi.counting import pair_counts, sparse_counts
 from renyi.encoding.columns import Column, Columns, Levels
+from renyi.encoding.rows import coded_rows
 from renyi.limits import MemoryBudgetError, memory_limit
 from renyi.marginals import consistency
-from renyi.sources import frames
+from renyi.marginals.marginals import count_rows
 from renyi.streaming.spec import CountSpec
 from support.streams import counted, every_type, pieces
 
@@ -146,7 +147,7 @@ def test_files(sparse, tmp_path) -> None:
     m.save(place)
     assert Marginals.load(place) == m
     assert Marginals.load(place).digest == m.digest
-    header = storage.read_header(place, "renyi-marginals", 2)
+    header = files.read_header(place, "renyi-marginals", 2)
     assert (
         header["version"] == 2
         and header["entries"] == (m.counts.nnz + m.counts.shape[0]) / 2
@@ -191,13 +192,13 @@ def test_forged_places_are_refused(sparse, tmp_path, change) -> None:
     m = Marginals.from_data(table(200, 30), target="y")
     place = tmp_path / "m.renyi"
     m.save(place)
-    header = storage.read_header(place, "renyi-marginals", 2)
+    header = files.read_header(place, "renyi-marginals", 2)
     number = (header["entries"],)
-    arrays = storage.read_arrays(
+    arrays = files.read_arrays(
         place, "renyi-marginals", header, {"counts": number, "places": number}
     )
     change(header, arrays)
-    storage.write_arrays(place, header, arrays)
+    files.write_arrays(place, header, arrays)
     with pytest.raises(ValueError, match="m.renyi"):
         Marginals.load(place)
 
@@ -210,14 +211,10 @@ def test_streams_count_as_memory_does(sparse, weight) -> None:
         rows = rows.append_column("weight", pa.array(whole))
     frame = rows.drop_columns(["weight"]) if weight else rows
     spec = CountSpec.of(rows.schema, "y", weight=weight)
-    m = frames.marginals(
-        frame.drop_columns(["y"]),
-        frame["y"],
-        "y",
-        None,
-        False,
-        whole if weight else None,
-        refuse_identifiers=False,
+    features = frame.drop_columns(["y"])
+    weights = whole if weight else None
+    m = count_rows(
+        coded_rows(features, frame["y"], "y", None, weights, refuse_identifiers=False)
     )
     for sizes, ways in (([700], 1), ([1, 60, 33], 3)):
         assert counted(pieces(rows, sizes), spec, ways) == m

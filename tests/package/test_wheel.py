@@ -25,7 +25,7 @@ ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "src" / "renyi"
 EXTRAS = {
     *("fast", "exact", "duckdb", "spark", "genetics", "plot", "gpu", "all"),
-    *("onnx", "skops", "test", "lint", "bench", "docs"),
+    *("onnx", "test", "lint", "bench", "docs"),
 }
 
 

@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 
 import renyi
-from renyi.report.build import genotype_report
+from renyi.genotypes.report import genotype_report
 from renyi.report.record import Report
 from support.browser import opened
 from support.reports import frame, genotypes

@@ -31,7 +31,7 @@ from renyi.comparison.judging import (
 )
 from renyi.comparison.methods import DEFAULT, METHODS, Settings
 from renyi.comparison.page import comparison_page, how_judged, verdict
-from renyi.writing import encoded
+from renyi.files import encoded
 from support.browser import opened
 from support.noisyrows import noisy
 

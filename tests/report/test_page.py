@@ -10,6 +10,7 @@ import re
 
 import pytest
 
+from renyi.files import encoded
 from renyi.report.charts import Line, Mark, bars, intervals, lines, scale_end
 from renyi.report.page import (
     Head,
@@ -22,7 +23,6 @@ from renyi.report.page import (
     tag,
     text,
 )
-from renyi.writing import encoded
 
 HOSTILE = [
     "<script>alert(1)</script>",

@@ -15,10 +15,10 @@ import pytest
 
 import renyi
 from renyi.certification import bound_report
-from renyi.exports.score_files import GenotypeScores
 from renyi.formatting import at_most
+from renyi.genotypes.report import genotype_report
+from renyi.genotypes.scores import GenotypeScores
 from renyi.report import build, error_rates
-from renyi.report.build import genotype_report
 from renyi.report.record import Report
 from support.forgeries import signed
 from support.reports import frame, genotypes
@@ -136,7 +136,7 @@ def test_whole_points_of_an_optimistic_model_say_so(votes: Any) -> None:
 
 def test_a_bound_has_the_same_digits_on_page_card_and_text(votes: Any) -> None:
     clf = renyi.RenyiClassifier().fit(*votes)
-    report = clf.report(card=clf.scorecard_.rounded(10))
+    report = clf.report(card=clf.scorecard_.rounded(10, marginals=clf.marginals_))
     bound = at_most(clf.certificate_.bounds["map"], 1)
     assert f"at most {bound}" in str(clf.certificate_)
     assert bound in {tile.value for tile in report.tiles} and bound in report.verdict

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 
 from renyi import Encoder, RenyiClassifier, Scorecard
 from renyi.datasets import load
-from renyi.exports import point_tables
-from renyi.storage import read_json, write_json
+from renyi.exports import points
+from renyi.files import read_json, write_json
 
 
 @pytest.fixture(scope="module")
@@ -107,7 +107,7 @@ def test_classes_named_like_the_columns_of_the_table():
     assert (frame["count (points)"] == -frame["share (points)"]).all()
     clf = RenyiClassifier(alpha=0.1).fit(X, ["count", "count (points)"] * 20)
     names = ["count (points) (points)", "count (points)"]
-    for frame in (clf.scorecard_.frame(), point_tables.table(clf.scorecard_)):
+    for frame in (clf.scorecard_.frame(), points.table(clf.scorecard_)):
         assert frame.columns[-2:].tolist() == names
         assert (frame[names[0]] == -frame[names[1]]).all()
 
@@ -237,7 +237,7 @@ def test_saving_leaves_nothing_half_written(votes, tmp_path, monkeypatch):
     clf = votes[2]
     place = tmp_path / "model.json"
     place.write_text("the old file")
-    monkeypatch.setattr("renyi.storage.os.replace", broken)
+    monkeypatch.setattr("renyi.files.os.replace", broken)
     with pytest.raises(OSError, match="no room"):
         clf.save(place)
     assert place.read_text() == "the old file"
@@ -392,7 +392,7 @@ def test_what_cannot_be_read_again_is_not_written(votes, tmp_path):
         (lambda text: text[: len(text) // 2], "truncated"),
         (lambda text: text.replace('"risk": ', '"risk": NaN, "old": '), "NaN"),
         (lambda text: "", "truncated or not JSON"),
-        (lambda text: "[1, 2]", "no JSON object"),
+        (lambda text: "[1, 2]", "not contain a JSON object"),
         (lambda text: "[" * 100_000, "nested too deeply"),
         (
             lambda text: text.replace('"renyi-model"', '"other"'),

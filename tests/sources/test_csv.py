@@ -1,8 +1,10 @@
-"""CSV files in pieces: the same cells as a file read whole, wherever it is cut."""
+"""CSV files in blocks: the cells that Python's reader finds, wherever blocks end."""
 
 from __future__ import annotations
 
+import csv as python_csv
 import gzip
+import io
 from pathlib import Path
 
 import pyarrow as pa
@@ -19,26 +21,34 @@ from renyi.sources.csv import read_header
 Cells = list[tuple[str, ...]]
 
 
-def in_pieces(path: Path, size: int) -> Cells | str:
-    """The trimmed cells of a file that is cut, or what is said of it."""
-    try:
-        table = csv.CsvFile(path)
-        parts = [
-            table.parse(piece.data, table.header.names)
-            for piece in csv.pieces(path, table.header, size)
-        ]
-    except ValueError as error:
-        return str(error)
-    return [tuple(row.values()) for part in parts if part for row in part.to_pylist()]
+def in_blocks(path: Path, size: int) -> Cells | str:
+    """The cells of a file that is read in blocks, or the error."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(csv, "PIECE", size)
+        try:
+            table = csv.CsvFile(path)
+            units = list(table.units(0, table.header.names))
+        except ValueError as error:
+            return str(error)
+    rows = []
+    for unit in units:
+        assert unit.start == len(rows)
+        for batch in unit.read():
+            rows += [tuple(row.values()) for row in batch.to_pylist()]
+    return rows
 
 
-def at_once(path: Path) -> Cells | str:
-    try:
-        table = csv.CsvFile(path).read_whole(read_header(path).names)
-    except ValueError as error:
-        return str(error)
-    rows = zip(*(column.to_pylist() for column in table.columns), strict=True)
-    return [tuple(cell.strip() for cell in row) for row in rows]
+def by_python(content: str) -> Cells | str:
+    """The cells that Python's reader finds, or the number of those in a wrong line."""
+    header, *records = python_csv.reader(io.StringIO(content, newline=""))
+    rows = []
+    for cells in records:
+        if not cells and len(header) > 1:
+            continue
+        if len(cells or [""]) != len(header):
+            return f"{len(cells)} cell"
+        rows.append(tuple(cell.strip() for cell in cells or [""]))
+    return rows
 
 
 ANY_TEXT = st.text(st.sampled_from('x1 ,\n\r"'), max_size=40)
@@ -70,7 +80,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("pieces") / "table.csv"
 
 
-@settings(max_examples=120)
+@settings(max_examples=150)
 @given(
     st.one_of(ANY_TEXT, RECORDS.map(written)),
     st.sampled_from(["a", "a,b"]),
@@ -78,36 +88,18 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
 )
 @example('x,"\n"\n5" pipe,1\n"x""\n",y\n', "a,b", 3)
 @example('x,y\r\n"\r\n""",y\r\n', "a,b", 1)
-def test_pieces_are_the_whole(place: Path, body: str, names: str, size: int) -> None:
-    place.write_bytes(f"{names}\n{body}".encode())
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(csv, "_MOST_PIECES", 10**6)
-        assert in_pieces(place, size) == at_once(place)
-
-
-@given(RECORDS.map(written), st.integers(1, 60))
-def test_records_end_outside_of_quotes(body: str, size: int) -> None:
-    """Against a reading of one byte after the other."""
-    data = body.encode()[:size]
-    ends, quoted, start, k = [0], False, True, 0
-    while k < len(data):
-        byte = data[k : k + 1]
-        if quoted:
-            if byte == b'"' and data[k + 1 : k + 2] == b'"':
-                k += 1
-            elif byte == b'"':
-                quoted = False
-        elif byte == b'"' and start:
-            quoted = True
-        elif byte == b"\n":
-            ends.append(k + 1)
-        start = not quoted and byte in (b",", b"\n", b"\r")
-        k += 1
-    found = csv.record_end(data)
-    if len(ends) > 1:
-        assert found == ends[-1]
-    else:  # no newline: a carriage return may end a record
-        assert found == 0 or data[found - 1 : found] == b"\r"
+def test_blocks_are_what_python_reads(
+    place: Path, body: str, names: str, size: int
+) -> None:
+    content = f"{names}\n{body}"
+    place.write_bytes(content.encode())
+    cells = in_blocks(place, size)
+    expected = by_python(content)
+    if isinstance(expected, str):
+        assert isinstance(cells, str)
+        assert expected in cells
+    else:
+        assert cells == expected
 
 
 @pytest.mark.parametrize(
@@ -130,7 +122,7 @@ def test_ways_to_write_the_same_records(
     path = tmp_path / ("table.csv.gz" if packed else "table.csv")
     path.write_bytes(gzip.compress(content) if packed else content)
     assert read_header(path).names == ["a", "b"]
-    assert in_pieces(path, size) == [("1", "x"), ("2", "y")]
+    assert in_blocks(path, size) == [("1", "x"), ("2", "y")]
 
 
 def test_header_over_several_lines(tmp_path: Path) -> None:
@@ -138,40 +130,94 @@ def test_header_over_several_lines(tmp_path: Path) -> None:
     path.write_text('\n"two\r\nlines, größe",b\n1,2\n3,4\n')
     header = read_header(path)
     assert header.names == ["two\r\nlines, größe", "b"]
-    assert in_pieces(path, 3) == [("1", "2"), ("3", "4")]
+    assert in_blocks(path, 3) == [("1", "2"), ("3", "4")]
 
 
-def test_pieces_end_with_the_file(tmp_path: Path) -> None:
+@pytest.mark.parametrize("packed", [False, True])
+def test_shares_add_up_to_the_file(packed: bool, tmp_path: Path) -> None:
+    path = tmp_path / ("table.csv.gz" if packed else "table.csv")
+    content = b"a,b\n" + b"12,34\n" * 100_000
+    path.write_bytes(gzip.compress(content) if packed else content)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(csv, "PIECE", 50_000)
+        units = list(csv.CsvFile(path).units(0, ["a"]))
+    assert len(units) == 12
+    assert min(unit.share for unit in units) >= 0
+    assert sum(unit.share for unit in units) == 1.0
+    assert [unit.number for unit in units] == list(range(12))
+
+
+def test_a_header_without_rows(tmp_path: Path) -> None:
     path = tmp_path / "table.csv"
-    path.write_text("a,b\n" + "12,34\n" * 1000)
-    header = read_header(path)
-    found = list(csv.pieces(path, header, 500))
-    assert b"".join(piece.data for piece in found) == path.read_bytes()[4:]
-    assert max(len(piece.data) for piece in found) <= 506
-    ends = [piece.end for piece in found]
-    assert ends == sorted(ends)
-    assert ends[-1] == 1.0
+    for content in ("a,b", "a,b\n", "a,b\r\n", "\n\na,b\n\n\r\n\n"):
+        path.write_bytes(content.encode())
+        assert in_blocks(path, 100) == []
+        with pytest.raises(ValueError, match=r"table\.csv has a header but no rows"):
+            files.marginals(path, "b")
 
 
-def test_quote_that_is_never_closed_is_told_in_time(tmp_path: Path) -> None:
+@pytest.mark.parametrize("mark", [b"", b"\xef\xbb\xbf"])
+def test_a_cell_after_the_header_keeps_its_byte_order_mark(
+    mark: bytes, tmp_path: Path
+) -> None:
+    """One mark belongs to the file; others belong to the cells."""
     path = tmp_path / "table.csv"
-    path.write_text('a,b\n1,2\n3,"4\n' + "5,6\n" * 100_000)
-    header = read_header(path)
-    with pytest.raises(ValueError, match=r"table\.csv has a record .*'3,\"4.*close"):
-        for piece in csv.pieces(path, header, 1000):
-            assert len(piece.data) < 2000
+    path.write_bytes(mark + "a,y\n\ufeffu,n\nu,p\n".encode())
+    assert read_header(path).names == ["a", "y"]
+    assert in_blocks(path, 1000) == [("\ufeffu", "n"), ("u", "p")]
+    assert Marginals.from_file(path, target="y").categories["a"] == ("u", "\ufeffu")
 
 
-def test_labels_with_spaces_are_one_label(tmp_path: Path) -> None:
+def test_records_longer_than_a_block_are_read(tmp_path: Path) -> None:
+    rows = [("1", "x"), ("2", "y" * 1_000), ("3", "z\n" * 20_000 + "z"), ("4", "x")]
+    path = tmp_path / "table.csv"
+    path.write_text("a,b\n" + "".join(f'{a},"{b}"\n' for a, b in rows * 3))
+    for size in (10, 300, 5_000, 10**6):
+        assert in_blocks(path, size) == rows * 3
+
+
+@pytest.mark.parametrize("packed", [False, True])
+def test_a_quote_that_is_never_closed_is_reported_in_time(
+    packed: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(csv, "LONGEST_RECORD", 5_000)
+    path = tmp_path / ("table.csv.gz" if packed else "table.csv")
+    content = 'a,b\n1,2\n3,"4\n' + "5,6\n" * 100_000
+    path.write_bytes(gzip.compress(content.encode()) if packed else content.encode())
+    message = in_blocks(path, 1_000)
+    assert "line 3: a record of more than" in message
+    assert "close the quote" in message
+    path.write_bytes(b"a,b\n" + b"1," * 10_000)
+    if not packed:
+        assert "line 2: a record of more than" in in_blocks(path, 1_000)
+
+
+def test_errors_quote_no_cells(tmp_path: Path) -> None:
+    path = tmp_path / "table.csv"
+    for secret in ("secret", '"secret\n', 'secret,secret,"secret"', "secret,\xff"):
+        path.write_bytes(b"a,b\n1,2\n" + secret.encode("latin-1") + b"\n3,4,5\n")
+        message = in_blocks(path, 1_000)
+        assert "table.csv, line 3: " in message
+        assert "secret" not in message
+
+
+def test_spaces_around_labels_are_dropped(tmp_path: Path) -> None:
     path = tmp_path / "table.csv"
     path.write_text("a,b\n x,1\nx ,1\nx,\u00a01\n")
-    table = csv.CsvFile(path)
-    (piece,) = csv.pieces(path, table.header)
-    batch = table.parse(piece.data, ["b", "a"], verbatim=["a"])
-    assert batch is not None
+    (unit,) = csv.CsvFile(path).units(0, ["b", "a"], verbatim=["a"])
+    (batch,) = unit.read()
     assert batch.schema.names == ["b", "a"]
     assert pa.types.is_dictionary(batch.schema.field("a").type)
     assert batch.to_pydict() == {"b": ["1"] * 3, "a": [" x", "x ", "x"]}
+
+
+def test_measurements_are_read_as_text(tmp_path: Path) -> None:
+    path = tmp_path / "table.csv"
+    path.write_text("a,b\n" + "".join(f" {k} ,{k % 3}\n" for k in range(5_000)))
+    (unit,) = csv.CsvFile(path).units(0, ["a", "b"])
+    (batch,) = unit.read()
+    assert batch.schema.types == [pa.string(), csv.TEXT]
+    assert batch.column(0).to_pylist() == [str(k) for k in range(5_000)]
 
 
 def test_rows_are_scored_alike_wherever_pieces_end(

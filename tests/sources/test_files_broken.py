@@ -270,7 +270,7 @@ def test_weights_that_are_none(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("name", "row"),
-    [("t.csv", None), ("t.parquet", 119), ("t.arrow", None), ("t.arrows", 119)],
+    [("t.csv", 119), ("t.parquet", 119), ("t.arrow", None), ("t.arrows", 119)],
 )
 def test_row_of_a_weight_is_that_in_the_file(
     name: str, row: int | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

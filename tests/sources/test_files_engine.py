@@ -200,7 +200,7 @@ def test_query_reads_csv_as_it_is_read_without(
 def test_query_over_a_csv_file_that_goes_wrong(
     late: str, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(csv, "_SAMPLE", 1000)
+    monkeypatch.setattr(csv, "BLOCK", 1000)
     path = tmp_path / "rows.csv"
     path.write_text("x,y\n" + "1,n\n2,p\n" * 5_000 + late + "\n")
     with pytest.raises(ValueError, match=message) as raised:
@@ -212,7 +212,7 @@ def test_query_over_a_csv_file_that_goes_wrong(
 def test_rows_left_out_have_no_say(
     place: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(csv, "_SAMPLE", 500)
+    monkeypatch.setattr(csv, "BLOCK", 500)
     monkeypatch.setattr(csv, "PIECE", 500)
     rows = [f"{k % 40}.5,{'pq'[k % 2]},1" for k in range(300)]
     words = [f"{word},p,9" for word in ("abc", "def", "ghi")]
@@ -269,7 +269,6 @@ def test_query_of_many_rows_with_numbers() -> None:
         ),
         ({"sql": "SELECT * FROM data WHERE year = 1900"}, "returns no rows"),
         ({"sql": "CREATE TABLE t (a INT)"}, "give a SELECT|no column"),
-        ({"sql": "SELECT * FROM data", "checkpoint": "j.ckpt"}, "cannot be resumed"),
         ({"where": "year = 2024 AND ?"}, "Invalid filter"),
     ],
 )

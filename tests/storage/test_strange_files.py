@@ -9,7 +9,7 @@ import zipfile
 import numpy as np
 import pytest
 
-from renyi import Marginals, RenyiClassifier, storage
+from renyi import Marginals, RenyiClassifier, files
 from renyi.scorecard import Scorecard
 from support.forgeries import (
     MARGINALS,
@@ -51,7 +51,7 @@ HEADERS = {
 @pytest.mark.parametrize("case", HEADERS)
 def test_lying_headers_are_refused(tmp_path, case):
     change, words = HEADERS[case]
-    storage.write_arrays(tmp_path / "m", *forged(change))
+    files.write_arrays(tmp_path / "m", *forged(change))
     with pytest.raises(ValueError, match=words) as caught:
         Marginals.load(tmp_path / "m")
     assert str(tmp_path / "m") in str(caught.value)
@@ -129,7 +129,7 @@ ARRAYS = {
 @pytest.mark.parametrize("case", ARRAYS)
 def test_lying_arrays_are_refused(tmp_path, case):
     change, words = ARRAYS[case]
-    storage.write_arrays(tmp_path / "m", *forged(None, change))
+    files.write_arrays(tmp_path / "m", *forged(None, change))
     with pytest.raises(ValueError, match=words) as caught:
         Marginals.load(tmp_path / "m")
     assert str(tmp_path / "m") in str(caught.value)
@@ -137,14 +137,14 @@ def test_lying_arrays_are_refused(tmp_path, case):
 
 @pytest.mark.parametrize("n", [7, 8.5, 80])
 def test_another_number_of_rows_is_refused(tmp_path, n):
-    storage.write_arrays(tmp_path / "m", *forged(lambda h: h.update(n=n)))
+    files.write_arrays(tmp_path / "m", *forged(lambda h: h.update(n=n)))
     with pytest.raises(ValueError, match=f"'vote' add up to 8, not to the {n} rows"):
         Marginals.load(tmp_path / "m")
 
 
 def test_absent_pairs_must_be_absent(tmp_path):
     pair = ["town", "vote"]
-    storage.write_arrays(tmp_path / "m", *forged(lambda h: h["absent"].append(pair)))
+    files.write_arrays(tmp_path / "m", *forged(lambda h: h["absent"].append(pair)))
     with pytest.raises(ValueError, match="'vote' and 'town' are declared absent"):
         Marginals.load(tmp_path / "m")
 
@@ -206,14 +206,14 @@ def test_other_ways_of_packing_are_refused(tmp_path, method):
 
 def test_other_formats_and_versions_are_named(tmp_path):
     place = tmp_path / "m"
-    storage.write_arrays(place, *forged(lambda h: h.update(version=3)))
+    files.write_arrays(place, *forged(lambda h: h.update(version=3)))
     with pytest.raises(ValueError, match=r"version 3 .* Install a newer renyi"):
         Marginals.load(place)
     for version in (True, 1.0, "1", None):
-        storage.write_arrays(place, *forged(lambda h, v=version: h.update(version=v)))
+        files.write_arrays(place, *forged(lambda h, v=version: h.update(version=v)))
         with pytest.raises(ValueError, match=r"Install a newer renyi"):
             Marginals.load(place)
-    storage.write_arrays(place, *forged(lambda h: h.update(format="other")))
+    files.write_arrays(place, *forged(lambda h: h.update(format="other")))
     with pytest.raises(ValueError, match="its format is 'other'"):
         Marginals.load(place)
     place.write_text(json.dumps(signed(lambda d: d.update(version=4))))

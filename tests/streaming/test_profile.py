@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from renyi import Encoder
-from renyi.encoding.arrow_cells import typed
+from renyi.encoding.arrow import typed
 from renyi.sources.files import column_kinds
 from renyi.streaming.counter import PairCounter
 from renyi.streaming.spec import CountSpec, pack, unpack
@@ -170,6 +170,29 @@ def test_integers_are_labels_while_they_are_few() -> None:
         coded = Encoder(missing=("?", 0))
         spec = decided(pieces(table, [9]), CountSpec.of(table.schema, "y", coded), 2)
         assert spec.by_name["a"].kind == "label"
+
+
+@pytest.mark.parametrize("gap", [False, True])
+@pytest.mark.parametrize("below", [0, 1, 10, 18, 19, 20])
+@pytest.mark.parametrize("count", [20, 21])
+@pytest.mark.parametrize("more", [(), (-9,), (-9, None)])
+def test_integers_on_both_sides_of_the_exact_floats(
+    more: tuple[int | None, ...], count: int, below: int, gap: bool
+) -> None:
+    low = 2**53 - below
+    values = [v for v in range(low, low + 22) if not gap or v != 2**53][:count]
+    encoder = Encoder(missing=(-9, ""))
+    for sign in (1, -1):
+        cells = [*(sign * v for v in values), *more] * 8
+        y = pa.array([f"{k % 2}" for k in range(len(cells))])
+        texts = ["" if v is None else str(v) for v in cells]
+        rows = pa.table({"x": cells, "y": y})
+        whole = Encoder(missing=encoder.missing).fit(rows.drop_columns("y"))
+        assert whole.columns[0].kind == ("label" if count == 20 else "number")
+        for table, read in ((rows, []), (pa.table({"x": texts, "y": y}), ["x"])):
+            spec = CountSpec.of(table.schema, "y", encoder, texts=read)
+            spec = decided(pieces(table, [7]), spec, 2)
+            assert spec.by_name["x"].kind == whole.columns[0].kind
 
 
 def test_numbers_of_rows_are_refused_beyond_the_exact_sketch(monkeypatch) -> None:

@@ -1,4 +1,4 @@
-"""Jobs in trouble: damaged files, rows that move, checkpoints that two would write."""
+"""Jobs in trouble: damaged files, rows that move."""
 
 from __future__ import annotations
 
@@ -13,18 +13,16 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 import renyi
 from renyi.limits import memory_budget, memory_limit
 from renyi.progress import Progress
 from renyi.sources import arrow, files
-from renyi.streaming import checkpoint, counter, run
+from renyi.streaming import counter, run
 from renyi.streaming.counter import PairCounter
-from renyi.streaming.spec import CountSpec, pack, unpack
-from renyi.warnings import DataWarning
-from support.interruptions import expected, interrupted, table_of, write
+from renyi.streaming.spec import CountSpec
+from support.interruptions import table_of, write
 from support.streams import decided
 
 Marginals = renyi.Marginals
@@ -61,89 +59,6 @@ def before_units(monkeypatch: pytest.MonkeyPatch) -> Callable[[Before], None]:
 # ---- damaged files
 
 
-def fail_in_the_middle(before_units: Callable[[Before], None]) -> None:
-    """Let the last group of file 1 fail while a group of file 2 is being read."""
-    later_begun, failed = threading.Event(), threading.Event()
-
-    def before(unit: run.Unit, columns: list[str]) -> None:
-        if "a" not in columns:  # the first pass, which looks at numbers
-            return
-        if unit[:2] == (1, 1) and not failed.is_set():
-            assert later_begun.wait(20)
-            failed.set()
-            raise ValueError("p1.parquet is damaged: take a fresh copy.")
-        if unit.file == 2 and not failed.is_set():
-            later_begun.set()
-            assert failed.wait(20)
-            time.sleep(0.3)  # until the other thread has ended
-
-    before_units(before)
-
-
-@pytest.mark.parametrize("columns", [["a"], ["a", "b"]])
-def test_failed_file_is_not_counted_twice(
-    columns: list[str], before_units: Callable[[Before], None], tmp_path: Path
-) -> None:
-    tables = [table_of(200, k) for k in range(3)]
-    parts = [write(table, tmp_path / f"p{k}.parquet") for k, table in enumerate(tables)]
-    kept = tmp_path / "job.ckpt"
-    asked: dict[str, Any] = {"columns": columns, "checkpoint": kept, "interval": 0}
-    fail_in_the_middle(before_units)
-    with pytest.raises(ValueError, match="fresh copy"):
-        files.marginals(parts, "y", **asked)
-    pq.write_table(tables[1], parts[1], row_group_size=100, compression="gzip")
-    seen: list[Progress] = []
-    m = files.marginals(parts, "y", **asked, progress=seen.append)
-    whole = pa.concat_tables(tables).select([*columns, "y"])
-    assert m == Marginals.from_data(whole, target="y")
-    # What was counted of the other files is kept, that of the failed file is not.
-    counting = [pace for pace in seen if pace.step == "counting"]
-    assert counting[0].rows in (400, 500)
-
-
-def test_fresh_copy_with_other_numbers(tmp_path: Path) -> None:
-    parts = [write(table_of(600, k), tmp_path / f"p{k}.parquet") for k in range(3)]
-    raw = bytearray(parts[1].read_bytes())
-    start = pq.read_metadata(parts[1]).row_group(4).column(0).data_page_offset
-    raw[start : start + 30] = b"\xff" * 30  # labels: the first pass does not see it
-    parts[1].write_bytes(raw)
-    kept = tmp_path / "job.ckpt"
-    with pytest.raises(ValueError, match=r"p1\.parquet is not a valid"):
-        files.marginals(parts, "y", checkpoint=kept)
-    header, _ = unpack("checkpoint", kept.read_bytes())
-    assert header["profiled"]
-    other = table_of(600, 1)
-    higher = pa.array(other["b"].to_numpy() + 1.0)
-    write(other.set_column(1, "b", higher), parts[1])
-    with pytest.warns(DataWarning, match=r"new .*p1\.parquet changes the bins"):
-        m = files.marginals(parts, "y", checkpoint=kept)
-    assert m == expected(parts)
-    assert not kept.exists()
-
-
-def test_two_damaged_files_may_be_replaced(
-    before_units: Callable[[Before], None], tmp_path: Path
-) -> None:
-    parts = [write(table_of(100, k), tmp_path / f"p{k}.parquet") for k in range(2)]
-    kept, damaged = tmp_path / "job.ckpt", [True]
-    both = threading.Barrier(2)
-
-    def before(unit: run.Unit, columns: list[str]) -> None:
-        if damaged[0]:
-            both.wait(20)
-            raise ValueError("damaged")
-
-    before_units(before)
-    with pytest.raises(ValueError, match="damaged"):
-        files.marginals(parts, "y", columns=["a"], checkpoint=kept)
-    damaged[0] = False
-    for k, part in enumerate(parts):
-        write(table_of(150, k), part)
-    m = files.marginals(parts, "y", columns=["a"], checkpoint=kept)
-    assert m == files.marginals(parts, "y", columns=["a"])
-    assert m.n == 300
-
-
 def test_first_of_several_damaged_pieces_is_told(
     before_units: Callable[[Before], None],
     tmp_path: Path,
@@ -165,7 +80,7 @@ def test_file_that_cannot_be_opened_beside_a_damaged_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     parts = [write(table_of(100, k), tmp_path / f"p{k}.parquet") for k in range(2)]
-    kept, asked = tmp_path / "job.ckpt", threading.Event()
+    asked = threading.Event()
 
     def damaged() -> Iterator[pa.RecordBatch]:
         assert asked.wait(20)
@@ -182,22 +97,7 @@ def test_file_that_cannot_be_opened_beside_a_damaged_one(
 
     monkeypatch.setattr(arrow.ParquetFile, "units", units)
     with pytest.raises(ValueError, match=r"p0\.parquet is damaged"):
-        files.marginals(parts, "y", columns=["a"], checkpoint=kept)
-    header, _ = unpack("checkpoint", kept.read_bytes())
-    assert header["failed"] == [0, 1]
-
-
-def test_counts_that_cannot_be_told_apart_are_not_dropped(tmp_path: Path) -> None:
-    parts = [write(table_of(300, k), tmp_path / f"p{k}.parquet") for k in range(2)]
-    kept, columns = tmp_path / "job.ckpt", ["a"]
-    interrupted(parts, kept, units=5, columns=columns)
-    header, arrays = unpack("checkpoint", kept.read_bytes())
-    assert str(run.WHOLE) in arrays  # the first file is done
-    forged = {**header, "failed": [0]}
-    kept.write_bytes(pack("checkpoint", forged, arrays))
-    write(table_of(301), parts[0])
-    with pytest.raises(ValueError, match=r"p0\.parquet has changed since"):
-        files.marginals(parts, "y", columns=columns, checkpoint=kept)
+        files.marginals(parts, "y", columns=["a"])
 
 
 # ---- rows that move
@@ -235,98 +135,6 @@ def test_file_that_changes_meanwhile(columns: list[str], tmp_path: Path) -> None
 
     with pytest.raises(ValueError, match=r"rows\.parquet changed while it was"):
         files.marginals(path, "y", columns=columns, progress=progress)
-
-
-# ---- checkpoints
-
-
-def test_two_jobs_do_not_share_a_checkpoint(tmp_path: Path) -> None:
-    path, kept = write(table_of(900), tmp_path / "rows.parquet"), tmp_path / "job.ckpt"
-    said: list[str] = []
-
-    def progress(pace: Progress) -> None:
-        with pytest.raises(ValueError, match="in use by another job") as raised:
-            files.marginals(path, "a", checkpoint=kept)
-        said.append(str(raised.value))
-
-    asked: dict[str, Any] = {"checkpoint": kept, "interval": 0}
-    m = files.marginals(path, "y", **asked, progress=progress)
-    assert m == Marginals.from_data(table_of(900), target="y")
-    assert said
-    assert [each.name for each in tmp_path.iterdir()] == ["rows.parquet"]
-    assert files.marginals(path, "y", **asked) == m
-
-
-def test_lock_goes_with_a_job_that_fails(tmp_path: Path) -> None:
-    path, kept = write(table_of(900), tmp_path / "rows.parquet"), tmp_path / "job.ckpt"
-    interrupted(path, kept, units=2, interval=0)
-    assert {each.name for each in tmp_path.iterdir()} == {"rows.parquet", "job.ckpt"}
-
-
-def test_place_that_is_no_file(tmp_path: Path) -> None:
-    path, pipe = write(table_of(300), tmp_path / "rows.parquet"), tmp_path / "pipe"
-    os.mkfifo(pipe)
-    for place, reason in ((pipe, "pipe is a pipe"), (path, r"rows\.parquet' is one")):
-        with pytest.raises(ValueError, match=reason):
-            files.marginals(path, "y", checkpoint=place)
-    assert path.exists()
-
-
-def test_link_to_a_checkpoint_stays_one(tmp_path: Path) -> None:
-    path, link = write(table_of(900), tmp_path / "rows.parquet"), tmp_path / "link"
-    link.symlink_to(tmp_path / "job.ckpt")
-    interrupted(path, link, units=2)
-    assert link.is_symlink()
-    assert (tmp_path / "job.ckpt").is_file()
-    m = files.marginals(path, "y", checkpoint=link)
-    assert m == Marginals.from_data(table_of(900), target="y")
-    assert link.is_symlink()
-    assert not link.exists()
-
-
-def failing_after(times: int) -> Callable[[Any], Any]:
-    """Return a `replacing` that works a few times, until the disk is full."""
-    original, done = checkpoint.replacing, 0
-
-    def replacing(path: Path) -> Any:
-        nonlocal done
-        done += 1
-        if done > times:
-            raise OSError(28, "No space left on device", str(path))
-        return original(path)
-
-    return replacing
-
-
-def test_checkpoint_that_cannot_be_written_is_told_at_once(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    path = write(table_of(300), tmp_path / "rows.parquet")
-    monkeypatch.setattr(checkpoint, "replacing", failing_after(0))
-    seen: list[Progress] = []
-    with pytest.raises(OSError, match=r"No space left .*job\.ckpt'"):
-        files.marginals(
-            path, "y", checkpoint=tmp_path / "job.ckpt", progress=seen.append
-        )
-    assert seen == []
-
-
-@pytest.mark.parametrize("columns", [["a"], ["a", "b"]])
-def test_disk_that_fills_up_does_not_end_a_job(
-    columns: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    path = write(table_of(900), tmp_path / "rows.parquet")
-    monkeypatch.setattr(checkpoint, "replacing", failing_after(3))
-    with pytest.warns(DataWarning, match=r"cannot be written .No space"):
-        m = files.marginals(
-            path,
-            "y",
-            columns=columns,
-            checkpoint=tmp_path / "job.ckpt",
-            interval=0,
-        )
-    table = table_of(900).select([*columns, "y"])
-    assert m == Marginals.from_data(table, target="y")
 
 
 # ---- memory, time and rounding
@@ -501,9 +309,6 @@ def test_weights_add_up_to_the_same_in_every_run(
     for threads in (2, 3, 5):
         monkeypatch.setattr(run, "_THREADS", threads)
         assert files.marginals(parts, "y", **asked) == first
-    kept = tmp_path / "job.ckpt"
-    interrupted(parts, kept, units=25, **asked)
-    assert files.marginals(parts, "y", **asked, checkpoint=kept) == first
     assert first.n == pytest.approx(weights.sum(), rel=1e-12)
 
 

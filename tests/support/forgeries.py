@@ -9,11 +9,10 @@ from pathlib import Path
 
 import numpy as np
 
-from renyi import storage
+from renyi import files
 
 GOLDEN = Path(__file__).parents[1] / "golden"
-MARGINALS, MODEL = GOLDEN / "marginals-v1.renyi", GOLDEN / "model-v2.json"
-MODEL_V1 = GOLDEN / "model-v1.json"
+MARGINALS, MODEL = GOLDEN / "marginals-v1.renyi", GOLDEN / "model-v1.json"
 
 
 def signed(change, source=MODEL):
@@ -21,14 +20,14 @@ def signed(change, source=MODEL):
     data = json.loads(source.read_text(encoding="utf-8"))
     change(data)
     del data["checksum"]
-    return {**data, "checksum": storage.checksum(data, {})}
+    return {**data, "checksum": files.checksum(data, {})}
 
 
 def forged(header_change=None, arrays_change=None):
     """Return the parts of the golden marginals with changes, checksum included."""
-    header = storage.read_header(MARGINALS, "renyi-marginals")
+    header = files.read_header(MARGINALS, "renyi-marginals")
     shapes = {"counts": (12, 12), "class_counts": (2, 10, 10)}
-    arrays = storage.read_arrays(MARGINALS, "renyi-marginals", header, shapes)
+    arrays = files.read_arrays(MARGINALS, "renyi-marginals", header, shapes)
     if header_change:
         header_change(header)
     if arrays_change:

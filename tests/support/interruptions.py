@@ -2,19 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet as pq
-import pytest
-
-from renyi import Marginals
-from renyi.progress import Progress
-from renyi.sources import files
 
 
 def table_of(rows: int, seed: int = 0) -> pa.Table:
@@ -38,37 +31,3 @@ def write(table: pa.Table, path: Path, batch: int = 100) -> Path:
     else:
         pyarrow.csv.write_csv(table, path)
     return path
-
-
-class StopError(Exception):
-    """The user's own way to end a job."""
-
-
-def stopping(step: str, units: int) -> Callable[[Progress], None]:
-    """Return a progress that ends the job after some units of a step."""
-    seen = 0
-
-    def progress(pace: Progress) -> None:
-        nonlocal seen
-        seen += pace.step == step
-        if seen == units:
-            raise StopError
-
-    return progress
-
-
-def expected(paths: list[Path]) -> Marginals:
-    """Return what files hold, counted in memory."""
-    tables = [files.read_table(path) for path in paths]
-    return Marginals.from_data(pa.concat_tables(tables), target="y")
-
-
-def interrupted(
-    paths: Any, checkpoint: Path, step: str = "counting", units: int = 3, **more: Any
-) -> None:
-    """Let a job come to its end after some units of a step, and leave a checkpoint."""
-    with pytest.raises(StopError):
-        files.marginals(
-            paths, "y", checkpoint=checkpoint, progress=stopping(step, units), **more
-        )
-    assert checkpoint.exists()

@@ -2,8 +2,8 @@
 
 ``killed_writers.py FOLDER KILLS SEED`` lets processes write one file alone and two
 together, again and again, until they are ended by SIGKILL or SIGTERM. After each kill
-every file must be a whole one that some writer wrote. The last writers are left to come
-to an end, and must leave nothing else.
+every file must be a whole one that some writer wrote. A killed writer may leave its
+temporary file, never half of a file in its place.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import time
 from pathlib import Path
 from typing import IO
 
-from renyi import storage, writing
+from renyi import files
 
 FORMAT = {"format": "killed", "version": 1}
 
@@ -24,7 +24,7 @@ FORMAT = {"format": "killed", "version": 1}
 def write(folder: Path, number: int) -> None:
     """Write one file alone, and two together, so slowly that kills come halfway."""
     data = FORMAT | {"number": number, "more": [number] * 2_000}
-    raw = storage.to_bytes({**data, "checksum": storage.checksum(data, {})})
+    raw = files.to_bytes({**data, "checksum": files.checksum(data, {})})
 
     def send(stream: IO[bytes]) -> None:
         for at in range(0, len(raw), 1_000):
@@ -32,10 +32,10 @@ def write(folder: Path, number: int) -> None:
             stream.flush()
             time.sleep(0.001)
 
-    with writing.replacing(folder / "m.json") as stream:
+    with files.replacing(folder / "m.json") as stream:
         send(stream)
     pair = (folder / "pair.json", folder / "pair.renyi")
-    writing.replace_together(dict.fromkeys(pair, send))
+    files.replace_together(dict.fromkeys(pair, send))
 
 
 def writer(folder: Path, seed: int, times: int | None) -> int:
@@ -58,7 +58,7 @@ def check(folder: Path) -> None:
     """Every file is a whole one."""
     for name in ("m.json", "pair.json", "pair.renyi"):
         if (folder / name).exists():
-            data = storage.read_json(folder / name, "killed")
+            data = files.read_json(folder / name, "killed")
             assert data["more"] == [data["number"]] * 2_000
 
 

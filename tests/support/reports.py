@@ -8,8 +8,8 @@ import numpy as np
 import pandas as pd
 
 import renyi
-from renyi.counting.packed import PackedGenotypes, code_counts
-from renyi.exports.score_files import GenotypeScores
+from renyi.genotypes.packed import PackedGenotypes, code_counts
+from renyi.genotypes.scores import GenotypeScores
 
 
 def frame(n: int, d: int, labels: int = 4, seed: int = 0) -> pd.DataFrame:

@@ -460,11 +460,6 @@ def _command_streamed(case: Case, place: Place) -> Marginals:
     return _built(case, place, first, second)
 
 
-def _command_checkpoint(case: Case, place: Place) -> Marginals:
-    path = write(case.table, place.folder / "t.csv")
-    return _built(case, place, path, "--checkpoint", str(place.folder / "job"))
-
-
 # ---- what a road cannot express
 
 
@@ -535,7 +530,7 @@ CANNOT: dict[tuple[str, str], Instead] = {
         (road, "boolean weights"): Instead(
             "True is no number in a file of text", error=ValueError
         )
-        for road in ("csv", "csv.gz", "tsv", "command", "command, checkpoint")
+        for road in ("csv", "csv.gz", "tsv", "command")
     },
     ("sqlite", "boolean target"): Instead("SQLite has no booleans", _AS_INTEGERS),
     ("sqlite", "dates"): _NO_MOMENTS,
@@ -555,7 +550,6 @@ CANNOT: dict[tuple[str, str], Instead] = {
             "command",
             "command, parquet",
             "command, streamed",
-            "command, checkpoint",
         )
     },
     ("spark", "dates"): Instead(
@@ -587,5 +581,4 @@ ROADS: dict[str, Road] = {
     "command": _command,
     "command, parquet": _command_parquet,
     "command, streamed": _command_streamed,
-    "command, checkpoint": _command_checkpoint,
 }

@@ -7,8 +7,8 @@ from types import SimpleNamespace
 import numpy as np
 import pandas as pd
 
-from renyi.counting.packed import PackedGenotypes, code_counts
-from renyi.exports.score_files import GenotypeScores
+from renyi.genotypes.packed import PackedGenotypes, code_counts
+from renyi.genotypes.scores import GenotypeScores
 
 COLUMNS = ["chromosome", "id", "position", "a1", "a2"]
 

@@ -47,6 +47,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -55,7 +56,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from renyi.certificates.closed_form import closed_form
 from renyi.counting.onehot import offsets
-from renyi.encoding import column_rules, recoding
+from renyi.encoding import recoding
+from renyi.encoding import rules as column_rules
 from renyi.marginals.marginals import Marginals
 from renyi.scorecard import Scorecard, class_places, class_points
 from renyi.solvers.calibration import of_slope
@@ -422,6 +424,62 @@ def average(
         (unseen[0] + unseen[1]) / 2,
         of_slope(float(np.mean(kept))) if len(kept) == 2 else None,
     )
+
+
+def average_of_rows(first: Scorecard, second: Scorecard, table: object) -> Scorecard:
+    """Return the average of two scorecards, with the counts of the rows of a table.
+
+    What is proven of an average is proven of mean scores. So the scores of the average
+    are compared with these at every row.
+    """
+    encoder, *_ = recoding.union(first.encoder, second.encoder)
+    codes = encoder.transform(table)
+    sizes = encoder.columns.sizes
+    counts = [np.bincount(c, minlength=k) for c, k in zip(codes, sizes, strict=True)]
+    card = average(first, second, np.concatenate(counts))
+    _check_mean_scores(card, codes, (first, second), table)
+    return card
+
+
+def _check_mean_scores(
+    card: Scorecard,
+    codes: Codes,
+    halves: tuple[Scorecard, Scorecard],
+    table: object,
+) -> None:
+    """Raise ValueError unless a card's scores are the mean of two others' at each row.
+
+    The error names the first column whose points are not the mean.
+    """
+    # An unseen label has a value even where answers are refused.
+    encoders = [replace(half.encoder, unseen="mean") for half in halves]
+    halves_codes = [encoder.transform(table) for encoder in encoders]
+    means = np.mean(
+        [half.estimates(own) for half, own in zip(halves, halves_codes, strict=True)],
+        axis=0,
+    )
+    rounding = 2 * (card.score_error + sum(half.score_error for half in halves))
+    if np.abs(card.estimates(codes) - means).max(initial=0.0) <= rounding:
+        return
+    for k, name in enumerate(card.encoder.columns.names):
+        parts = [
+            _feature_points(half, k, own[k])
+            for half, own in zip(halves, halves_codes, strict=True)
+        ]
+        off = _feature_points(card, k, codes[k]) - np.mean(parts, axis=0)
+        if np.abs(off).max(initial=0.0) > rounding:
+            raise ValueError(
+                f"Column {name!r} cannot be averaged: its cells have other points in "
+                "the average of the two halves than in their mean, and nothing would "
+                "be proven. Convert the column to text, or use method='mixture'."
+            )
+    raise AssertionError("scores of an average differ from the mean of two scores")
+
+
+def _feature_points(card: Scorecard, feature: int, codes: Codes) -> Floats:
+    """Return the points that one feature gives each row."""
+    tables, starts = card.tables
+    return np.asarray(tables[starts[feature] + codes])
 
 
 def _shared_counts(

@@ -14,9 +14,9 @@ from types import NoneType
 from typing import Any, Final, Literal, NoReturn, get_args
 
 from renyi.certificates import text
+from renyi.files import LABEL, NUMBER, check_fields
 from renyi.limits import CLOSED_GAP
 from renyi.rules import RULES
-from renyi.storage import LABEL, NUMBER, check_fields
 from renyi.validation import check_share, has_few_rows, is_number
 
 Basis = Literal["marginals", "heldout", "crossfit"]
@@ -308,7 +308,7 @@ class Certificate:
         return {k: list(v) if isinstance(v, tuple) else v for k, v in fields.items()}
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return plain values, which skops can keep, too."""
+        """Return plain values."""
         return self.to_dict()
 
     def __setstate__(self, state: dict[str, Any]) -> None:

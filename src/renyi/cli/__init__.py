@@ -51,20 +51,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     {...
     0
     """
-    code, _ = run(sys.argv[1:] if argv is None else argv)
+    arguments = list(sys.argv[1:] if argv is None else argv)
     with printable_streams():
+        with stoppable() as came:
+            code = _exit_code(arguments, came)
         sys.stderr.write(signal_message(code))
     return code
-
-
-def run(argv: Sequence[str]) -> tuple[int, bool]:
-    """Run the command line; return its exit code, and whether a signal came.
-
-    That a signal ended it is for the caller to say: see `renyi.limits.signal_message`.
-    """
-    with stoppable() as came, printable_streams():
-        code = _exit_code(list(argv), came)
-    return code, bool(came)
 
 
 def _exit_code(arguments: list[str], came: list[int]) -> int:
@@ -127,10 +119,8 @@ def _command(args: argparse.Namespace) -> int:
     with warnings.catch_warnings(record=True) as recorded:
         warnings.simplefilter("always")
         try:
-            # At the end, when all is written and printed, a checkpoint is deleted.
             with (
                 memory_limit(getattr(args, "memory", None)),
-                contextlib.ExitStack() as args.until,
                 contextlib.suppress(BrokenPipeError),  # nobody listens any more
             ):
                 run = getattr(import_module(f"renyi.cli.{module}"), function)

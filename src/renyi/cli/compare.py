@@ -18,8 +18,8 @@ from renyi.comparison import judging, page
 from renyi.comparison.methods import DEFAULT, METHODS, Settings
 from renyi.encoding.columns import label_text
 from renyi.endings import MARGINALS
+from renyi.files import encoded, replacing
 from renyi.formatting import at_most, chosen_percent, wrapped
-from renyi.writing import encoded, replacing
 
 _FOLDS = 10
 _NAME = 18

@@ -10,10 +10,11 @@ from renyi.cli import genotype_scores, inputs, output
 from renyi.cli.output import Args, Recorded
 from renyi.encoding.columns import label_text
 from renyi.endings import EXPORTS
-from renyi.exports import formats, integer_card, point_tables, score_files
+from renyi.exports import formats, integer_card, points
+from renyi.files import encoded, replacing
 from renyi.fitting import Fit
+from renyi.genotypes import scores
 from renyi.sources import files
-from renyi.writing import encoded, replacing
 
 _TABLES = ("csv", "md")  # points, which no rule goes by
 _POINTS = (*integer_card.FORMATS, *(f for f in EXPORTS if f in formats.FUNCTIONS))
@@ -30,7 +31,7 @@ _OTHERS = {
 
 def run(args: Args, recorded: Recorded) -> None:
     """Write a model in a form of another program."""
-    if args.scores is None and score_files.is_model(files.existing(args.model)):
+    if args.scores is None and scores.is_model(files.existing(args.model)):
         raise ValueError(
             f"{args.model} is a model of genotypes: write it with --scores plink2 or "
             "--scores pgs."
@@ -66,19 +67,9 @@ def _sql(args: Args) -> None:
 
 
 def _format(args: Args) -> None:
-    """Write a model as a table of points, as a function, or for skops."""
+    """Write a model as a table of points or as a function."""
     form, place = _chosen(args, tuple(f for f in EXPORTS if f != "html"), None)
     clf = inputs.load_model(args.model)
-    if form == "skops":
-        if args.prevalence is not None:
-            raise ValueError(
-                "--prevalence cannot be written with --format skops: pass prevalence= "
-                "to predict() of the loaded model."
-            )
-        from renyi.estimators.classifier import RenyiClassifier
-
-        _send(place, formats.skops_bytes(RenyiClassifier.load(args.model)))
-        return
     if form not in _TABLES and clf.rule != "map":
         raise ValueError(
             f"{args.model} answers at random, by rule {clf.rule}, but --format {form} "
@@ -87,7 +78,7 @@ def _format(args: Args) -> None:
     odds = 1.0 if args.prevalence is None else clf.odds(args.prevalence)
     card = clf.scorecard_
     if form == "csv":
-        _send_table(args, place, point_tables.table(card, odds))
+        _send_table(args, place, points.table(card, odds))
     else:
         _send(place, formats.written(card, form, odds))
 

@@ -25,7 +25,9 @@ from renyi.cli.parser import SMALL
 from renyi.counting.onehot import offsets
 from renyi.counting.pair_counts import table_bytes
 from renyi.encoding.columns import label_text
+from renyi.encoding.rows import TrainingRows
 from renyi.endings import MARGINALS
+from renyi.files import same_file
 from renyi.fitting import (
     Fit,
     Settings,
@@ -39,10 +41,8 @@ from renyi.formatting import WIDTH, at_most, number_of_rows, percent, printable,
 from renyi.marginals.marginals import Marginals
 from renyi.scorecard import Scorecard, by_importance
 from renyi.selection import short
-from renyi.sources.frames import TrainingRows
 from renyi.streaming.counted_rows import CountedRows
 from renyi.warnings import warn
-from renyi.writing import same_file
 
 _UNKNOWN = "The rows were counted as they were read, so the error on them is not known."
 _BY_COUNTS = "alpha was chosen by generalised cross-validation, not leave-one-out."
@@ -262,8 +262,8 @@ def _check_rows_in_memory(args: Args, order: int) -> None:
     if streams.is_streamed(args, order) or streams.is_too_large(args, order):
         raise ValueError(
             "--confidence needs the rows in memory: name one file that fits into it, "
-            "without --where, --sql, --table and --checkpoint, or count two halves and "
-            "use 'renyi certify --halves'."
+            "without --where, --sql and --table, or count two halves and use 'renyi "
+            "certify --halves'."
         )
 
 

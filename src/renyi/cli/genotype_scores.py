@@ -12,12 +12,12 @@ from renyi.certificates.heldout import clopper_pearson
 from renyi.cli import genotypes, output
 from renyi.cli.output import Args, Facts, Recorded
 from renyi.endings import PGS, PLINK2, WRITTEN, either
-from renyi.exports.score_files import GenotypeScores, read_scores
 from renyi.formatting import at_most, number_of, percent, wrapped
-from renyi.solvers.metrics import risk_measures
+from renyi.genotypes.files import Filters, Genotypes, without_haploid
+from renyi.genotypes.metrics import risk_measures
+from renyi.genotypes.samples import two_classes
+from renyi.genotypes.scores import GenotypeScores, read_scores
 from renyi.sources.files import existing
-from renyi.sources.genotypes import Filters, Genotypes, without_haploid
-from renyi.sources.phenotypes import two_classes
 from renyi.warnings import warn
 
 

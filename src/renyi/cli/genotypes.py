@@ -22,16 +22,10 @@ from renyi import __version__
 from renyi.cli import output
 from renyi.cli.inputs import check_not_given, check_separate
 from renyi.cli.output import Args, Facts, Meter, Recorded
-from renyi.counting.genotype_kernel import MISSING_AS
-from renyi.counting.packed import code_counts
 from renyi.endings import GENOTYPE_POINTS, LOCO
-from renyi.estimators.genotype_model import GenotypeModel
-from renyi.exports.score_files import GenotypeScores, manhattan
+from renyi.files import replacing
 from renyi.formatting import number_of, percent, printable, wrapped
-from renyi.progress import Progress
-from renyi.solvers.metrics import RiskMeasures, risk_measures
-from renyi.solvers.ridge_dual import unpenalised
-from renyi.sources.genotypes import (
+from renyi.genotypes.files import (
     Filters,
     Genotypes,
     files_beside,
@@ -39,13 +33,18 @@ from renyi.sources.genotypes import (
     genotype_path,
     read_genotypes,
 )
-from renyi.sources.phenotypes import (
+from renyi.genotypes.fit import MISSING_AS, unpenalised
+from renyi.genotypes.metrics import RiskMeasures, risk_measures
+from renyi.genotypes.model import GenotypeModel
+from renyi.genotypes.packed import code_counts
+from renyi.genotypes.samples import (
     NO_VALUE,
     SampleColumns,
     read_sample_columns,
     two_classes,
 )
-from renyi.writing import replacing
+from renyi.genotypes.scores import GenotypeScores, manhattan
+from renyi.progress import Progress
 
 # Options that only genotypes have, and those that only tables have.
 OWN_OPTIONS: tuple[str, ...] = (
@@ -54,7 +53,7 @@ OWN_OPTIONS: tuple[str, ...] = (
     *("build", "same_strand", "device", "loco"),
 )
 TABLE_OPTIONS: tuple[str, ...] = (
-    *("target", "where", "sql", "table", "checkpoint", "id", "drop", "numeric"),
+    *("target", "where", "sql", "table", "id", "drop", "numeric"),
     *("categorical", "weight", "bins", "min_count", "unseen", "class_conditional"),
     *("order", "rule", "class_weight", "objective", "calibration", "no_intercept"),
     *("confidence", "method", "marginals", "spreadsheet"),
@@ -391,6 +390,7 @@ def _facts(
         "covariates_auc": figures.covariates_auc,
         "residual": figures.residual,
         **measured(measures),
+        "auc_interval": figures.auc_interval,
         "top": output.records(model.top(_TOP)),
         "log": study.log,
     }

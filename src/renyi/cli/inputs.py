@@ -24,13 +24,16 @@ from numpy.typing import NDArray
 from renyi import datasets
 from renyi.cli.output import Args, Recorded, print_json
 from renyi.cli.parser import option
-from renyi.encoding.arrow_cells import (
+from renyi.encoding.arrow import (
     number_text,
     requested_floats,
     weight_floats,
     without_views,
 )
-from renyi.encoding.column_rules import (
+from renyi.encoding.columns import Column, Label, factorized, label_text
+from renyi.encoding.encoder import Encoder
+from renyi.encoding.rows import TrainingRows, counted_target
+from renyi.encoding.rules import (
     MISSING_CODES,
     check_classes,
     check_features,
@@ -42,8 +45,6 @@ from renyi.encoding.column_rules import (
     constant_columns,
     may_identify_rows,
 )
-from renyi.encoding.columns import Column, Label, factorized, label_text
-from renyi.encoding.encoder import Encoder
 from renyi.encoding.tuples import encoder_of_order
 from renyi.endings import MARGINALS
 from renyi.estimators import model_file
@@ -51,7 +52,6 @@ from renyi.fitting import Fit, encoded_rows
 from renyi.formatting import number_of
 from renyi.marginals.marginals import Marginals
 from renyi.sources import files
-from renyi.sources.frames import TrainingRows, counted_target
 from renyi.warnings import warn
 
 _CLASS_NAMES = ("target", "class", "label", "y", "outcome")

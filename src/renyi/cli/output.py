@@ -37,20 +37,20 @@ from renyi.cli.process import PrintableStream, with_options
 from renyi.drawing import axes
 from renyi.endings import BESIDE_GENOTYPES, GENOTYPES, MARGINALS, PICTURE, either
 from renyi.estimators import model_file
+from renyi.files import encoded, replace_together, replacing, same_file, target
 from renyi.formatting import HIDDEN, csv_text, printable, wrapped
 from renyi.marginals import file as marginals_file
 from renyi.progress import Progress
 from renyi.sources import files
 from renyi.warnings import DataWarning
-from renyi.writing import encoded, replace_together, replacing, same_file, target
 
 if TYPE_CHECKING:
     from renyi.fitting import Fit
     from renyi.marginals.marginals import Marginals
 
-_OURS = ("argv", "run", "until", "places", "tables")  # of the arguments, no options
+_OURS = ("argv", "run", "places", "tables")  # of the arguments, no options
 _READ = (
-    *("file", "model", "encoder", "first", "second", "rows", "checkpoint"),
+    *("file", "model", "encoder", "first", "second", "rows"),
     *("pheno", "covar", "groups", "keep", "remove", "extract", "exclude"),
 )
 # What is written as an escape in JSON: terminals would obey it, or UTF-8 lacks it.
@@ -248,7 +248,7 @@ def check_place(args: Args, path: str, endings: tuple[str, ...] = ()) -> Path:
 
 
 def _files_read(args: Args) -> Iterator[str | Path]:
-    """Yield every file that a command reads, and its checkpoint."""
+    """Yield every file that a command reads."""
     given = vars(args)
     names = [given.get(name) for name in _READ]
     names += [*given.get("files", []), *(given.get("halves") or [])]

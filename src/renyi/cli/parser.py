@@ -39,7 +39,7 @@ examples:
   renyi predict visits.json new.csv --id patient --out answers.csv
   renyi marginals build visits.csv --target readmitted --out visits.renyi
   renyi marginals build 'visits-*.parquet' --target readmitted \\
-        --where "year = 2024" --checkpoint job --out visits.renyi
+        --where "year = 2024" --out visits.renyi
   renyi export visits.json --sql duckdb --table visits
   renyi export visits.json --points 10 --out visits.html
   renyi select visits.csv --target readmitted --n-features 10
@@ -66,8 +66,6 @@ rows:
 --where SQL  {_WHERE}, but for a table of a SQLite database)
 --sql QUERY  the rows of a query for DuckDB; the files, if any, are its table data
 --table NAME  a table of a database ({_BASES})
---checkpoint FILE  save the counts so far: the same command resumes if it was
-    interrupted
 """
 _COLUMNS = """
 columns:
@@ -292,7 +290,7 @@ MARGINALS  {_MARGINALS}
 _EXPORT = f"""write a model as a function, as SQL, as points, or as genotype scores
 MODEL  {_MODEL}
 --format {_FORMATS}  a table of the points (csv, md), a function in one file (python,
-    javascript), or a file for ONNX or skops; with --points also html; default: by the
+    javascript), or a file for ONNX; with --points also html; default: by the
     ending of --out
 either --sql {{duckdb,postgres,spark,sqlite}}  the engine that SQL is for
 or --points N  whole points to add up by hand, no more than N for a category (two
@@ -424,7 +422,7 @@ def _command(commands: Any, name: str, lines: str, run: str = "") -> Any:
     )
     parser.set_defaults(run=run or f"{name}.run")
     if _COLUMNS in lines:  # what a command lacks is not given
-        absent = dict.fromkeys(("where", "sql", "table", "checkpoint", "unseen"))
+        absent = dict.fromkeys(("where", "sql", "table", "unseen"))
         parser.set_defaults(class_conditional=False, **absent)
     group = one_of = parser
     for line in filter(None, rest):

@@ -20,11 +20,12 @@ import pyarrow as pa
 
 from renyi.cli import genotype_scores, genotypes, inputs, output
 from renyi.cli.output import Args, Facts, Meter, Recorded, Write
-from renyi.encoding.arrow_cells import typed
-from renyi.encoding.column_rules import missing_texts
+from renyi.encoding.arrow import typed
 from renyi.encoding.columns import factorized, label_text
+from renyi.encoding.rows import encoded_target
+from renyi.encoding.rules import missing_texts
 from renyi.endings import WRITTEN
-from renyi.exports.point_tables import has_weights
+from renyi.exports.points import has_weights
 from renyi.fitting import Fit
 from renyi.formatting import chosen_percent, number_of
 from renyi.limits import check_memory, memory_budget
@@ -32,7 +33,6 @@ from renyi.progress import Progress
 from renyi.sources import files
 from renyi.sources.csv import CsvFile
 from renyi.sources.databases import engine, is_database
-from renyi.sources.frames import encoded_target
 from renyi.warnings import warn
 
 PREDICTION = "prediction"

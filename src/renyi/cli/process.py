@@ -17,7 +17,6 @@ import re
 import signal
 import sys
 import threading
-import time
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
@@ -25,8 +24,6 @@ from renyi.cli.parser import option
 from renyi.formatting import printable
 from renyi.limits import SIGNALS
 
-_ONCE = 2.0  # seconds: a signal that is sent to a group comes twice
-_AGAIN = 0.01  # seconds after which an interrupt that was swallowed is raised anew
 # Parameters that options of their name set; others have a sentence for both.
 _PARAMETERS = {
     *("alpha", "bins", "calibration", "class_conditional", "class_weight", "device"),
@@ -136,39 +133,24 @@ def _discard_rest(stream: Any) -> None:
 
 @contextlib.contextmanager
 def stoppable() -> Iterator[list[int]]:
-    """Let signals raise `KeyboardInterrupt`; yield the numbers of those that came."""
+    """Let signals raise `KeyboardInterrupt`; yield the numbers of those that came.
+
+    A library may make another error of the interrupt: the list tells.
+    """
     came: list[int] = []
-    ignored_until = 0.0
 
     def stop(number: int, frame: object) -> None:
-        nonlocal ignored_until
         came.append(number)
-        if time.monotonic() >= ignored_until:
-            ignored_until = time.monotonic() + _ONCE
-            raise KeyboardInterrupt(number)
+        raise KeyboardInterrupt(number)
 
-    usual: dict[int, Any] = {}
+    former = {}
     if threading.current_thread() is threading.main_thread():
-        ignored = (signal.SIG_IGN, None)  # None: of a host that is no Python
-        handled = [each for each in SIGNALS if signal.getsignal(each) not in ignored]
-        usual = {each: signal.signal(each, stop) for each in handled}
-    unraisable = sys.unraisablehook
-
-    def swallowed(told: Any) -> None:
-        """Raise it anew, of an interrupt that came where nothing can be raised."""
-        nonlocal ignored_until
-        if not came:
-            unraisable(told)
-        elif isinstance(told.exc_value, KeyboardInterrupt):
-            ignored_until = 0.0
-            # To this thread, since a call of the system ends by nothing else.
-            again = (threading.main_thread().ident, came.pop())
-            threading.Timer(_AGAIN, signal.pthread_kill, again).start()
-
-    sys.unraisablehook = swallowed
+        for number in SIGNALS:
+            # None: the handler of a host that is not Python.
+            if signal.getsignal(number) not in (signal.SIG_IGN, None):
+                former[number] = signal.signal(number, stop)
     try:
         yield came
     finally:
-        sys.unraisablehook = unraisable
-        for each, handler in usual.items():
-            signal.signal(each, handler)
+        for number, handler in former.items():
+            signal.signal(number, handler)

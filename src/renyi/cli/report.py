@@ -9,9 +9,10 @@ from renyi.cli import inputs, output
 from renyi.cli.certify import bounds
 from renyi.cli.output import Args, Facts, Recorded
 from renyi.cli.predict import heldout_rows
-from renyi.exports import score_files
 from renyi.formatting import wrapped
-from renyi.report.build import genotype_report, report
+from renyi.genotypes import scores
+from renyi.genotypes.report import genotype_report
+from renyi.report.build import report
 from renyi.report.record import ENDINGS, Report, page_place, record_place
 from renyi.selection import selection_path
 from renyi.sources import files
@@ -42,12 +43,12 @@ def _text(facts: Facts) -> str:
 
 
 def _found(args: Args, made: dict[str, str]) -> Report:
-    if score_files.is_model(files.existing(args.model)):
+    if scores.is_model(files.existing(args.model)):
         why = f"is for models of tables, and {args.model} is one of genotypes"
         names = ("file", "rows", "level", "path")
         why = f"{why}: leave it out"
         inputs.check_not_given(args, names, why, file="MARGINALS")
-        return genotype_report(score_files.GenotypeScores.load(args.model), made)
+        return genotype_report(scores.GenotypeScores.load(args.model), made)
     clf = inputs.load_model(args.model)
     m: Any = inputs.own_marginals(args, clf)
     if m is None and (args.path or args.level in ("lp", "exact")):

@@ -18,6 +18,7 @@ from renyi.cli.streams import KeptRows, counted
 from renyi.correlation import hgr_lower_bound, hgr_matrix, ranking
 from renyi.counting.sparse_counts import counts_bytes
 from renyi.encoding.columns import label_text
+from renyi.encoding.rows import TrainingRows
 from renyi.endings import MARGINALS
 from renyi.fitting import Fit, check_counts
 from renyi.formatting import number_of_rows, rounded_down, wrapped
@@ -29,7 +30,6 @@ from renyi.selection import (
     select_counts,
     select_rows,
 )
-from renyi.sources.frames import TrainingRows
 from renyi.validation import has_few_rows
 from renyi.warnings import warn
 

@@ -2,16 +2,15 @@
 
 Options mean the same as for rows in memory (`renyi.cli.inputs`), and the counts are the
 same. What has to be seen of all rows together, such as a target with a single class, is
-checked of the counts (`renyi.encoding.column_rules`).
+checked of the counts (`renyi.encoding.rules`).
 """
 
 from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -19,19 +18,17 @@ import pyarrow as pa
 
 from renyi import endings
 from renyi.cli import inputs
-from renyi.cli.output import Args, Meter, print_notes
-from renyi.encoding.arrow_cells import weight_floats, without_views
-from renyi.encoding.column_rules import check_classes, counted_rows, missing_texts
+from renyi.cli.output import Args, Meter
+from renyi.encoding.arrow import weight_floats, without_views
 from renyi.encoding.columns import Column, Columns, Levels
 from renyi.encoding.encoder import Encoder, target_encoder
+from renyi.encoding.rows import RowSample, TrainingRows
+from renyi.encoding.rules import check_classes, counted_rows, missing_texts
 from renyi.endings import MARGINALS
 from renyi.limits import check_memory, memory_budget
 from renyi.marginals.marginals import Marginals
-from renyi.progress import Progress
 from renyi.sources import databases, files, sql
-from renyi.sources.frames import RowSample, TrainingRows
 from renyi.streaming.counted_rows import CountedRows
-from renyi.streaming.run import GOING_ON
 
 
 def is_streamed(args: Args, order: int) -> bool:
@@ -39,13 +36,13 @@ def is_streamed(args: Args, order: int) -> bool:
 
     Features of several columns (`order`) need the rows in memory.
     """
-    options = (args.where, args.sql, args.table, args.checkpoint)
+    options = (args.where, args.sql, args.table)
     given = len(args.files) != 1 or any(options)
     given = given or databases.is_database(args.file) or files.is_searched(args.file)
     if given and order > 1:
         raise ValueError(
             f"Features of {order} columns need the rows in memory: name one file, "
-            "without --where, --sql, --table and --checkpoint."
+            "without --where, --sql and --table."
         )
     return given
 
@@ -85,18 +82,6 @@ def streamed_marginals(
     rows: CountedRows | None = None,
 ) -> Marginals:
     """Count the rows that the command line names; `rows` keeps those of files."""
-
-    def usable(m: Marginals) -> Marginals:
-        check_classes(m.classes, m.target)
-        m = _with_text_classes(m)
-        if constants:
-            return m
-        features = [column for column in m.columns if column.name != m.target]
-        source = args.file or "the query"
-        gone = {*inputs.constant_names(source, features, len(features))}
-        kept = (name for name in m.feature_names if name not in gone)
-        return m.select(kept) if gone else m
-
     if any(name.endswith(MARGINALS) for name in args.files):
         raise ValueError(
             f"{_named(args)} cannot be read as rows: add marginals with 'renyi "
@@ -105,8 +90,22 @@ def streamed_marginals(
     if in_database(args):
         given = (encoder, class_conditional, args.where, args.weight)
         with _table(args, encoder) as table, Meter() as meter:
-            return usable(sql.marginals(*table, *given, progress=meter))
-    return _of_files(args, encoder, class_conditional, usable, rows)
+            m = sql.marginals(*table, *given, progress=meter)
+    else:
+        m = _of_files(args, encoder, class_conditional, rows)
+    check_classes(m.classes, m.target)
+    m = _with_text_classes(m)
+    return m if constants else _without_constants(args, m)
+
+
+def _without_constants(args: Args, m: Marginals) -> Marginals:
+    """Return marginals without columns that do not tell rows apart."""
+    features = [column for column in m.columns if column.name != m.target]
+    source = args.file or "the query"
+    constant = {*inputs.constant_names(source, features, len(features))}
+    if not constant:
+        return m
+    return m.select(name for name in m.feature_names if name not in constant)
 
 
 @dataclasses.dataclass
@@ -176,7 +175,6 @@ def _of_files(
     args: Args,
     encoder: Encoder,
     class_conditional: bool,
-    accepted: Callable[[Marginals], Marginals],
     rows: CountedRows | None,
 ) -> Marginals:
     tables = inputs.opened_tables(args)
@@ -204,38 +202,20 @@ def _of_files(
             if counted is not None:
                 some = without_views(first).filter(pa.array(counted)).select(suspects)
                 inputs.warn_of_identifiers(some, "" if whole else "the first ")
-    kept = args.checkpoint
-    how = (target, encoder, class_conditional)
-    which: Any = {"where": args.where, "sql": args.sql, "weight": args.weight}
-    which |= {"columns": columns, "kinds": kinds, "checkpoint": kept}
-    which |= {"accepted": accepted, "until": args.until, "rows": rows}
-
-    def tell(error: type[BaseException] | None, *_: object) -> None:
-        text = (
-            "Nothing was kept: with --checkpoint FILE, 'renyi fit' and 'renyi "
-            "marginals build' keep what has been counted."
-        )
-        if kept is not None:
-            text = (
-                f"{kept} keeps what was counted: run the same command again to "
-                "continue."
-            )
-        stopped = error is KeyboardInterrupt or (error and begun and kept is not None)
-        if stopped and (kept is None or Path(kept).exists()):
-            print_notes([text])
-
-    begun = False
-
-    def follow(state: Progress) -> None:
-        nonlocal begun
-        begun = True
-        if state.step == GOING_ON:
-            print_notes([f"{state.step} {state.facts}"])
-        meter(state)
-
-    args.until.push(tell)  # at the end, when it is clear what was kept
     with Meter() as meter:
-        return files.marginals(tables or None, *how, progress=follow, **which)
+        return files.marginals(
+            tables or None,
+            target,
+            encoder,
+            class_conditional,
+            columns,
+            args.where,
+            args.sql,
+            args.weight,
+            meter,
+            kinds=kinds,
+            rows=rows,
+        )
 
 
 def in_database(args: Args) -> bool:
@@ -250,7 +230,7 @@ def in_database(args: Args) -> bool:
         )
     how = "which is counted by --table and --where: make a view of what you need"
     why = f"is for files; {found[0]} is a database, {how}"
-    inputs.check_not_given(args, ("sql", "numeric", "categorical", "checkpoint"), why)
+    inputs.check_not_given(args, ("sql", "numeric", "categorical"), why)
     return True
 
 

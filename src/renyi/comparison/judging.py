@@ -38,11 +38,11 @@ from renyi.certificates.heldout import clopper_pearson, share_interval
 from renyi.certification import certify
 from renyi.comparison.methods import METHODS, Settings
 from renyi.encoding.columns import label_text
+from renyi.encoding.rows import take_rows
 from renyi.estimators.minimax import RuleClassifier
 from renyi.formatting import at_most, chosen_percent
 from renyi.progress import Progress, ProgressCallback
 from renyi.solvers.metrics import log_losses
-from renyi.sources.frames import take_rows
 from renyi.validation import check_share, check_whole, has_few_rows
 
 Floats = NDArray[np.float64]

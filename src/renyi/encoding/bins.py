@@ -42,9 +42,6 @@ MOST = 2**16
 LARGEST = float(np.finfo(np.float64).max)
 """What infinity counts as."""
 
-EXACT = 2**53
-"""The largest of the integers that floats tell apart."""
-
 _MOST_WHOLE = 2.0**64  # of the integers whose names show all digits
 _PENDING = 2**17  # values that wait until they are sorted in
 _SAMPLE = 2**14  # hashes kept

@@ -17,7 +17,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from renyi.encoding import column_rules
+from renyi.encoding import rules
+from renyi.encoding.arrays import (
+    Block,
+    LabelBlock,
+    NumberColumn,
+    as_table,
+    column_names,
+    label_counts,
+    parts,
+    split_by_kind,
+)
 from renyi.encoding.bins import Cells, Sketch, bin_codes
 from renyi.encoding.columns import (
     MISSING_TEXT,
@@ -27,16 +37,6 @@ from renyi.encoding.columns import (
     Levels,
     numbered_names,
     plain_label,
-)
-from renyi.encoding.frame_columns import (
-    Labels,
-    Numbers,
-    Part,
-    as_table,
-    column_names,
-    label_counts,
-    parts,
-    resolve,
 )
 
 Weights = NDArray[np.float64] | None
@@ -79,7 +79,7 @@ class Encoder:
            [0, 1, 1, 0]], dtype=uint8)
     """
 
-    missing: Sequence[Label] = column_rules.MISSING_CODES
+    missing: Sequence[Label] = rules.MISSING_CODES
     unseen: str = "mean"
     min_count: float = 1
     numeric: str | Sequence[str] = "auto"
@@ -156,13 +156,13 @@ class Encoder:
         known = {column.name: column.levels for column in self.columns}
         refuse = refuse_identifiers and not known
 
-        def learned(part: Part) -> Columns:
-            if isinstance(part, Numbers):
+        def learned(part: Block) -> Columns:
+            if isinstance(part, NumberColumn):
                 levels = self._bins(part, sample_weight, known.get(part.name), refuse)
                 return Columns(part.names, [levels], np.zeros(1, np.intp))
             found = self._labels(part, sample_weight, known)
             if refuse:
-                column_rules.check_identifiers(found, part.codes.shape[1])
+                rules.check_identifiers(found, part.codes.shape[1])
             return found
 
         columns, codes = self._encoded(X, learned)
@@ -175,7 +175,7 @@ class Encoder:
         """
         columns = self.columns
 
-        def fitted(part: Part) -> Columns:
+        def fitted(part: Block) -> Columns:
             if len(part.names) == len(columns):
                 return columns
             return columns.take(columns.places(part.names))
@@ -251,11 +251,11 @@ class Encoder:
 
     def code_table(self, levels: Levels, labels: Sequence[Label]) -> NDArray[Any]:
         """Return the code of each label, and last that of a missing cell."""
-        return column_rules.label_codes(levels, labels, self._missing_texts)
+        return rules.label_codes(levels, labels, self._missing_texts)
 
     @property
     def _missing_texts(self) -> frozenset[str]:
-        return column_rules.missing_texts(self.missing)
+        return rules.missing_texts(self.missing)
 
     def _table(self, X: Any) -> tuple[Any, Sequence[str]]:
         """Return the table and its names, reduced to the fitted columns if any."""
@@ -269,7 +269,7 @@ class Encoder:
                     f"X has {width} features, but {len(wanted)} are expected."
                 )
             return table, wanted if self.columns else numbered_names(width)
-        column_rules.check_names(names)
+        rules.check_names(names)
         if not self.columns or list(wanted) == names:
             return table, names
         where = {name: j for j, name in enumerate(names)}
@@ -284,7 +284,7 @@ class Encoder:
         return table.iloc[:, places] if is_frame else table.select(places), wanted
 
     def _encoded(
-        self, X: Any, columns_of: Callable[[Part], Columns]
+        self, X: Any, columns_of: Callable[[Block], Columns]
     ) -> tuple[Columns, NDArray[Any]]:
         """Return the columns of X and their codes, in the order of the table."""
         table, names = self._table(X)
@@ -293,7 +293,7 @@ class Encoder:
         groups: list[Columns] = []
         blocks: list[NDArray[Any]] = []
         for whole in parts(table, names):
-            for part in resolve(whole, numeric, missing):
+            for part in split_by_kind(whole, numeric, missing):
                 groups.append(columns_of(part))
                 blocks.append(self._codes(part, groups[-1]))
         if len(groups) == 1:
@@ -310,7 +310,7 @@ class Encoder:
         return Columns.of(ordered), codes
 
     def _bins(
-        self, part: Numbers, weights: Weights, known: Levels | None, refuse: bool
+        self, part: NumberColumn, weights: Weights, known: Levels | None, refuse: bool
     ) -> Levels:
         """Learn a column of numbers, unless its bins are known."""
         gaps = bool(np.isnan(part.values).any())
@@ -320,11 +320,11 @@ class Encoder:
         if refuse and self.numeric == "auto" and part.integer and not gaps:
             sketch = Sketch()  # which counts the same in a stream
             sketch.add_cells(cells)
-            column_rules.check_row_numbers(part.name, sketch, len(part.values))
-        return column_rules.bin_levels(cells, self.bins, part.integer, gaps)
+            rules.check_row_numbers(part.name, sketch, len(part.values))
+        return rules.bin_levels(cells, self.bins, part.integer, gaps)
 
     def _labels(
-        self, part: Labels, weights: Weights, known: Mapping[str, Levels]
+        self, part: LabelBlock, weights: Weights, known: Mapping[str, Levels]
     ) -> Columns:
         """Learn many columns at once: those with the same labels share the work."""
         if self.min_count > 1:
@@ -338,16 +338,19 @@ class Encoder:
             keys = np.arange(len(counts))[:, None]  # each column for itself
         first, which = _distinct_rows(keys)
         levels = []
-        rules = (self._missing_texts, self.min_count)
+        missing = self._missing_texts
         for j in first.tolist():
             rare = merged.get(part.names[j], ()) if known else None
-            found = column_rules.label_levels(part.labels, counts[j], *rules, rare)
-            levels.append(found)
+            levels.append(
+                rules.label_levels(
+                    part.labels, counts[j], missing, self.min_count, rare
+                )
+            )
         return Columns(part.names, levels, which)
 
-    def _codes(self, part: Part, columns: Columns) -> NDArray[Any]:
+    def _codes(self, part: Block, columns: Columns) -> NDArray[Any]:
         """Codes of the cells of a part, given its columns."""
-        if isinstance(part, Numbers):
+        if isinstance(part, NumberColumn):
             codes = bin_codes(part.values, np.array(columns[0].levels.edges))[None, :]
         else:
             tables = np.stack([self.code_table(v, part.labels) for v in columns.levels])
@@ -362,12 +365,12 @@ def target_encoder(encoder: Encoder) -> Encoder:
     return Encoder(missing=encoder.missing, numeric=())
 
 
-def _check_unseen(codes: NDArray[Any], part: Part, columns: Sequence[Column]) -> None:
+def _check_unseen(codes: NDArray[Any], part: Block, columns: Sequence[Column]) -> None:
     for j, (row, column) in enumerate(zip(codes, columns, strict=True)):
         bad = np.flatnonzero(row >= len(column.categories))
         if len(bad):
             label: Label = None
-            if isinstance(part, Labels):
+            if isinstance(part, LabelBlock):
                 label = [*part.labels, None][part.codes[j, bad[0]]]
             shown = MISSING_TEXT if label is None else repr(label)
             raise ValueError(

@@ -18,7 +18,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from renyi.encoding.bins import LARGEST, bin_codes, bin_names
-from renyi.encoding.column_rules import missing_numbers, missing_texts
 from renyi.encoding.columns import (
     MISSING_TEXT,
     RARE,
@@ -30,6 +29,7 @@ from renyi.encoding.columns import (
     ranked,
 )
 from renyi.encoding.encoder import Encoder
+from renyi.encoding.rules import beyond_exact, missing_numbers, missing_texts
 from renyi.encoding.tuples import NEW, TupleEncoder, tuple_labels
 
 if TYPE_CHECKING:
@@ -218,8 +218,10 @@ def _edges(levels: Levels) -> Sequence[float]:
     if levels.kind == "number":
         return levels.edges
     known = (v for v in (*levels.categories, *levels.rare) if v not in (None, RARE))
-    values = [float(v) for v in known]
-    return [edge for v in values for edge in (v, math.nextafter(v, LARGEST))]
+    values = np.array([float(v) for v in known])
+    if beyond_exact(values).any():
+        raise ValueError("no edges lie between whole numbers that are one float")
+    return [edge for v in values.tolist() for edge in (v, math.nextafter(v, LARGEST))]
 
 
 def _number_bins(encoder: Encoder, levels: Levels, starts: NDArray[Any]) -> Codes:

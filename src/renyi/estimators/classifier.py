@@ -15,18 +15,17 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from renyi.certificates.record import Certificate
-from renyi.encoding import column_rules
+from renyi.encoding import rules as column_rules
+from renyi.encoding.arrays import as_table
 from renyi.encoding.encoder import Encoder, check_usable
-from renyi.encoding.frame_columns import as_table
+from renyi.encoding.rows import RowSample, TrainingRows, take_rows
 from renyi.encoding.tuples import encoder_of_order
 from renyi.estimators import model_file
-from renyi.estimators.genotype_model import GenotypeModel
 from renyi.fitting import (
     ClassWeight,
     Fit,
     Seed,
     Settings,
-    count_rows,
     encoded_rows,
     fit_counts,
     fit_rows,
@@ -36,11 +35,10 @@ from renyi.fitting import (
 )
 from renyi.marginals.consistency import class_pairs
 from renyi.marginals.file import DataDigest
-from renyi.marginals.marginals import Marginals
+from renyi.marginals.marginals import Marginals, count_rows
 from renyi.rules import rule_proba
 from renyi.scorecard import Scorecard
 from renyi.solvers.ridge import AlphaChoice
-from renyi.sources.frames import RowSample, TrainingRows, take_rows
 
 if TYPE_CHECKING:
     import os
@@ -664,78 +662,3 @@ default="auto"
         True
         """
         return cls.from_fit(model_file.read(path))
-
-
-class GenotypeClassifier(GenotypeModel, ClassifierMixin, BaseEstimator):
-    """Two classes from genotypes, with points for every variant and genotype.
-
-    Parameters
-    ----------
-    alpha : float or "auto", default="auto"
-        Ridge penalty in mean form, as that of `RenyiClassifier`; "auto" minimises the
-        mean of (s − y)² over samples that are left out.
-    dominance : bool, default=True
-        Points for each of two, one and no copies of an allele; False: points per copy.
-    missing : {"category", "mean"}, default="category"
-        A missing genotype is a category with points of its own, or counts as the mean
-        of those observed at the variant in training.
-    solver : {"auto", "exact", "cg"}, default="auto"
-        One factorisation of n × n numbers, or conjugate gradients on products, for
-        which samples are left out in five folds. "auto" factorises up to 15,000
-        samples, if memory allows.
-    device : {"cpu", "cuda"}, default="cpu"
-        Where products are computed.
-    random_state : int or None, default=None
-        Seed of the folds, and of the samples by which "cg" chooses alpha.
-
-    Attributes
-    ----------
-    points_ : ndarray of shape (d, 4)
-        Points by code: two copies of A1, missing, one copy, none.
-    intercept_ : float
-        Score before any points; a positive score is for the second class.
-    covariate_coef_ : ndarray of shape (q,)
-        Points per unit of every covariate, fitted without penalty.
-    alpha_, alpha_choice_ : float, AlphaChoice
-        The penalty, and how it was chosen.
-    left_out_ : ndarray of shape (n,)
-        Estimate of P(second class) of every sample by a fit without it, or without its
-        group or fold. Not cut off at 0 and 1.
-    left_out_scores_ : ndarray of shape (n,)
-        The same less the share of the second class among the samples of that fit: what
-        scores of different fits are compared by, in `figures_` and in AUCs.
-    left_out_genetic_ : ndarray of shape (n,)
-        `left_out_` less what the covariates alone answer for a sample that is left out:
-        what the genotypes add, of which R² is measured.
-    left_out_cells_ : ndarray of shape (n,)
-        Numbers of samples; those to which the fit gives the same score, as to samples
-        of equal genotypes, have one, and are ties in AUCs. Each left out, a case among
-        them would come below every control, its own class being taken away.
-    loo_error_ : float
-        Share of samples that `left_out_` gets wrong.
-    figures_ : GenotypeFigures
-        What the fit is worth on samples it has not seen.
-    calibration_ : Calibration or None
-        How scores become probabilities, fitted to `left_out_`.
-    classes_ : ndarray of shape (2,)
-
-    Notes
-    -----
-    Bounds over all distributions with the same pairs of marginals are of no use here:
-    with more variants than samples the pairs admit a distribution for every answer, and
-    in-sample risks are 0 for any labels at all.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from renyi.counting.packed import PackedGenotypes
-    >>> rng = np.random.default_rng(0)
-    >>> y = rng.integers(0, 2, 60)
-    >>> copies = rng.binomial(2, np.where(y == 1, 0.5, 0.3), (300, 60))
-    >>> G = PackedGenotypes.from_codes(np.array([3, 2, 0])[copies])
-    >>> clf = GenotypeClassifier().fit(G, y)
-    >>> clf.points_.shape, clf.figures_.method, clf.loo_error_ < 0.1
-    ((300, 4), 'leave-one-out', True)
-    >>> bool((clf.predict(G) == y).all())
-    True
-    """

@@ -25,6 +25,7 @@ from renyi.certificates.heldout import (
     HeldoutBounds,
     JudgedHalf,
     average,
+    average_of_rows,
     bounds_of_marginals,
     crossfit_bounds,
     largest_residual,
@@ -32,8 +33,9 @@ from renyi.certificates.heldout import (
 from renyi.certificates.record import Certificate
 from renyi.certification import Warned, of_unseen_rows
 from renyi.counting.sparse_counts import is_sparse
-from renyi.encoding import column_rules, recoding
+from renyi.encoding import rules as column_rules
 from renyi.encoding.encoder import Encoder, check_usable
+from renyi.encoding.rows import TrainingRows, take_rows
 from renyi.estimators.classifier import (
     RenyiClassifier,
     checked_rows,
@@ -43,7 +45,6 @@ from renyi.fitting import Seed, Settings, fit_rows, restored, target_column
 from renyi.marginals.marginals import Marginals
 from renyi.scorecard import Scorecard
 from renyi.solvers.ridge import AlphaChoice
-from renyi.sources.frames import TrainingRows, take_rows
 from renyi.validation import check_choice, check_share
 
 if TYPE_CHECKING:
@@ -299,13 +300,7 @@ class CrossFitClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         if self.method != "average":
             return None
         first, second = (clf.scorecard_ for clf in self.halves_)
-        encoder, *_ = recoding.union(first.encoder, second.encoder)
-        codes = encoder.transform(table)
-        sizes = encoder.columns.sizes
-        counts = [
-            np.bincount(c, minlength=k) for c, k in zip(codes, sizes, strict=True)
-        ]
-        return average(first, second, np.concatenate(counts))
+        return average_of_rows(first, second, table)
 
     def _finish(
         self,

@@ -15,14 +15,13 @@ import numpy as np
 
 from renyi import __version__
 from renyi.certificates.record import Certificate
-from renyi.encoding import column_rules
+from renyi.encoding import rules as column_rules
 from renyi.encoding.columns import Label
+from renyi.files import LABEL, NUMBER, Sink, check_fields, read_json, valid, write_json
 from renyi.fitting import Fit, Settings, restored
 from renyi.marginals.file import DataDigest
 from renyi.scorecard import FORMAT, VERSION, Scorecard
 from renyi.solvers.ridge import AlphaChoice
-from renyi.storage import LABEL, NUMBER, check_fields, read_json, valid, write_json
-from renyi.writing import Sink
 
 if TYPE_CHECKING:
     import os
@@ -99,7 +98,7 @@ def _plain(value: object) -> object:
 
 def read(path: str | os.PathLike[str]) -> Fit:
     """Read a model; see `RenyiClassifier.load`."""
-    data = read_json(path, FORMAT, versions=VERSION)
+    data = read_json(path, FORMAT)
     with valid(path):
         return _from_document(data)
 

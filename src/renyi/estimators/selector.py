@@ -13,15 +13,15 @@ from numpy.typing import NDArray
 from sklearn.feature_selection import SelectorMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from renyi.encoding.arrays import as_table
 from renyi.encoding.encoder import Encoder
-from renyi.encoding.frame_columns import as_table
+from renyi.encoding.rows import TrainingRows
 from renyi.encoding.tuples import encoder_of_order
 from renyi.estimators.classifier import CountsClassifier, RenyiClassifier
 from renyi.fitting import Seed
 from renyi.marginals.marginals import Marginals
 from renyi.selection import Selection, SelectionSettings, select_counts, select_rows
 from renyi.solvers.l1inf_path import MAX_PASSES, N_LAMBDAS, RATIO, TOL
-from renyi.sources.frames import TrainingRows
 
 Floats = NDArray[np.float64]
 

@@ -5,40 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from renyi.exports import onnx, point_tables, portable
-from renyi.validation import check_choice, import_extra
+from renyi.exports import functions, onnx, points
+from renyi.validation import check_choice
 
 if TYPE_CHECKING:
     from renyi.scorecard import Scorecard
 
 TEXTS: dict[str, Callable[[Scorecard, float], str]] = {
-    "csv": point_tables.csv,
-    "md": point_tables.text,
-    "python": portable.python,
-    "javascript": portable.javascript,
+    "csv": points.csv,
+    "md": points.text,
+    "python": functions.python,
+    "javascript": functions.javascript,
 }
 FUNCTIONS = ("python", "javascript", "onnx")  # which answer rows
-BINARY = ("onnx", "skops")
-# Of a fitted RenyiClassifier, for skops.io.load(file, trusted=…).
-TRUSTED = [
-    "builtins.frozenset",
-    "renyi.certificates.closed_form.ClassScores",
-    "renyi.certificates.closed_form.ScoreMoments",
-    "renyi.certificates.record.Certificate",
-    "renyi.encoding.columns.Columns",
-    "renyi.encoding.columns.Levels",
-    "renyi.encoding.encoder.Encoder",
-    "renyi.encoding.tuples.TupleEncoder",
-    "renyi.estimators.classifier.RenyiClassifier",
-    "renyi.estimators.predictions.Deferred",
-    "renyi.estimators.predictions.KnownMoments",
-    "renyi.marginals.file.DataDigest",
-    "renyi.marginals.marginals.Marginals",
-    "renyi.scorecard.Scorecard",
-    "renyi.solvers.calibration.Calibration",
-    "renyi.solvers.ridge.AlphaChoice",
-    "renyi.sources.frames.TrainingRows",
-]
+BINARY = ("onnx",)
 
 
 def text(card: Scorecard, format: str, odds: float = 1.0) -> str:
@@ -52,9 +32,3 @@ def written(card: Scorecard, format: str, odds: float = 1.0) -> str | bytes:
     if format == "onnx":
         return onnx.model_bytes(card, odds)
     return text(card, format, odds)
-
-
-def skops_bytes(estimator: object) -> bytes:
-    """Return a classifier as skops keeps it."""
-    need = "Writing for skops needs the package skops"
-    return bytes(import_extra("skops.io", "skops", need).dumps(estimator))

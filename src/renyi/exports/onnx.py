@@ -21,9 +21,9 @@ from numpy.typing import NDArray
 
 from renyi import __version__
 from renyi.counting.onehot import offsets
-from renyi.encoding.column_rules import class_array
 from renyi.encoding.columns import MISSING_TEXT
-from renyi.exports.portable import PlainColumn, PlainModel, has_text, plain_model
+from renyi.encoding.rules import class_array
+from renyi.exports.functions import PlainColumn, PlainModel, has_text, plain_model
 from renyi.validation import import_extra
 
 if TYPE_CHECKING:

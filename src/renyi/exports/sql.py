@@ -5,10 +5,11 @@ category of a cell, as the encoder does, and gives its points:
 
 * labels by their text, or by their value where the column has another type than in
   training, such as one that an engine guessed from a file: a truth value is the label
-  "True", "t" or "yes", 1.5 is "1.5" or "1.50", a time with a zone is compared in UTC.
-  Which it is, the type of the column tells when the statement runs. The score is NULL
-  if labels of unlike points have one value, if labels of that type might be read in
-  other ways or there are none, and for bytes unless the engine has their text;
+  "True", "t" or "yes", 1.5 is "1.5" or "1.50". The type of the column decides when the
+  statement runs. The score is NULL if labels of unlike points have one value, and if
+  labels of that type might be read in other ways or there are none;
+* columns that `predict` rejects (lists, structs, bytes, times with a zone, ...) have no
+  score either: it is NULL;
 * numbers by the edges of their bins, NULL and NaN being missing;
 * a label that training never saw by the mean points of the feature; or the score is
   NULL if the encoder is to stop at such labels, since an expression cannot stop.
@@ -31,9 +32,10 @@ import numpy as np
 
 from renyi.encoding.columns import Column, Label, label_text
 from renyi.encoding.encoder import Encoder
+from renyi.encoding.rules import missing_numbers
 from renyi.encoding.tuples import TupleEncoder
-from renyi.exports.portable import has_text
-from renyi.sources.dialects import Dialect, binned, named
+from renyi.exports.dialects import Dialect, named
+from renyi.exports.functions import has_text
 
 if TYPE_CHECKING:
     from renyi.scorecard import Scorecard
@@ -47,12 +49,12 @@ _NUMBER = re.compile(
 )
 _HEX = re.compile(r"0x[0-9a-f]{1,12}", re.IGNORECASE)
 _INTEGER = re.compile(r"-?[1-9][0-9]*")
-_TIME = re.compile(r"(\d?\d):(\d\d)(?::(\d\d(?:\.\d{1,6})?))?", re.ASCII)
-_DATE = r"-?\d{4,}-\d\d-\d\d"
-_MOMENT = rf"{_DATE} \d\d:\d\d:\d\d(\.\d{{0,5}}[1-9])?"
+_TIME = r"\d\d:\d\d:\d\d(\.\d{0,5}[1-9])?"
+_DATE = r"\d{4}-\d\d-\d\d"
 _PRINTED = {
-    kind: re.compile(form, re.ASCII)
-    for kind, form in (("date", _DATE), ("moment", _MOMENT), ("zoned", f"{_MOMENT}Z"))
+    "date": re.compile(_DATE, re.ASCII),
+    "moment": re.compile(f"{_DATE} {_TIME}", re.ASCII),
+    "time": re.compile(_TIME, re.ASCII),
 }
 _NANOSECONDS = re.compile(r"\.\d{7}")
 _TRUTHS = dict.fromkeys(("true", "t", "yes", "y"), "true")
@@ -60,9 +62,6 @@ _TRUTHS |= dict.fromkeys(("false", "f", "no", "n"), "false")
 _DIGITS = {"1": "true", "0": "false"}
 # Labels that an engine might read as times in a way of its own.
 _TIMELIKE = re.compile(r"[0-9].*[-/:. ]|epoch|infinity", re.IGNORECASE | re.DOTALL)
-# Those that DuckDB would write alike as bytes.
-_PLAIN = re.compile(r"""[^\\'"\x00-\x1f\x7f-\U0010ffff]*""")
-
 SCORE = "renyi_score"
 ANSWER = "renyi_prediction"
 _GIVEN = "given"  # the alias of the rows in a query
@@ -254,9 +253,44 @@ def _term(
     if levels.kind == "number":
         bins = answers[: len(levels.edges) + 1]
         missing = [t for t in map(label_text, encoder.missing) if _is_text(engine, t)]
-        return binned(engine, name, levels.edges, missing, [*bins, absent], "NULL")
+        return _by_bin(engine, name, levels.edges, missing, [*bins, absent])
     entries = dict(zip(map(label_text, labels), found, strict=True))
     return _by_text(engine, name, entries, absent, answers[-1])
+
+
+def _by_bin(
+    engine: Dialect,
+    name: str,
+    edges: Sequence[float],
+    missing: Iterable[str],
+    answers: Sequence[str],
+) -> str:
+    """Return the CASE that finds the bin of a number in a quoted column.
+
+    `answers` has one for each bin, and the last for a missing number, whose codes are
+    the texts `missing`. A text that is not a number has no score.
+    """
+    *bins, absent = answers
+    value = engine.as_double(name)
+    codes = sorted(missing)
+    branches = []
+    is_text = engine.is_of(name, engine.texts)
+    if codes:
+        listed = ", ".join(engine.string(text) for text in codes)
+        same = f"{engine.as_text(name)} IN ({listed})"
+        branches.append(f"WHEN {is_text} AND {same} THEN {absent}")
+    if engine.name == "sqlite":  # which would read it as 0
+        # Compared with a number, a text that is one becomes it, and others do not.
+        branches.append(f"WHEN {is_text} AND {name} <> {value} THEN NULL")
+        branches.append(f"WHEN {engine.is_of(name, ['blob'])} THEN NULL")
+    tests = [f"{value} IS NULL", engine.is_nan(value)]
+    numbers = sorted(v for v in missing_numbers(frozenset(codes)) if not math.isnan(v))
+    if numbers:
+        tests.append(f"{value} IN ({', '.join(map(engine.number, numbers))})")
+    branches.append(f"WHEN {' OR '.join(filter(None, tests))} THEN {absent}")
+    for edge, answer in zip(edges, bins[:-1], strict=True):
+        branches.append(f"WHEN {value} < {engine.number(edge)} THEN {answer}")
+    return "CASE " + "\n  ".join([*branches, f"ELSE {bins[-1]} END"])
 
 
 def _by_text(
@@ -264,9 +298,14 @@ def _by_text(
 ) -> str:
     """Return the answer for a label's text, for missing cells, and for the unseen."""
     branches = []
-    # Types of none of the labels; a name that is no column may mean the whole row.
-    alien = ["STRUCT"] if engine.name == "duckdb" else []
-    alien += [engine.binary] if _hidden(engine, entries) else []
+    types = {
+        "integer": engine.integers,
+        "boolean": (engine.boolean,),
+        "date": (engine.date,),
+        "moment": engine.moments,
+        "time": (engine.time,),
+    }
+    known = [*engine.texts, *engine.reals]
     floats = _by_value(entries, _float)
     if absent != unseen or floats or "nan" in {text.lower() for text in entries}:
         cases = [(engine.number(value), answer) for value, answer in floats.items()]
@@ -276,46 +315,39 @@ def _by_text(
             cases.append((f"CAST('NaN' AS {engine.double})", answer))
         real = _case(_real(engine, name), cases, unseen)
         branches.append(f"WHEN {engine.is_of(name, engine.reals)} THEN {real}")
-    types = {
-        "integer": engine.integers,
-        "boolean": (engine.boolean,),
-        "date": (engine.date,),
-        "moment": engine.moments,
-        "time": (engine.time,),
-        "zoned": (engine.zoned,),
-    }
     for kind, names in types.items():
         truths = not engine.boolean and not _DIGITS.keys() & entries.keys()
         read = partial(_read, kind, truths=truths)
-        found = _by_value(entries, read)
-        if kind == "boolean" and not found:
-            found = _by_value(entries, _DIGITS.get)
-        if kind in ("date", "moment", "time", "zoned"):
+        answers = _by_value(entries, read)
+        if kind == "boolean" and not answers:
+            answers = _by_value(entries, _DIGITS.get)
+        if kind != "integer":
             unread = (text for text in entries if read(text) is None)
-            if not found or any(map(_TIMELIKE.search, unread)):
-                alien += filter(None, names)
+            timelike = kind != "boolean" and any(map(_TIMELIKE.search, unread))
+            if timelike or not answers:
                 continue
+        known += filter(None, names)
         # Some engines print such cells like labels, whose texts are compared below.
-        settled = kind not in ("boolean", "zoned")
-        settled &= kind in ("integer", "time") or engine.name != "postgres"
-        settled &= all(answer == entries.get(text) for text, answer in found.items())
-        if found and any(names) and not settled:
-            cases = [(engine.string(text), answer) for text, answer in found.items()]
+        settled = kind in ("integer", "time") or (
+            kind != "boolean" and engine.name != "postgres"
+        )
+        settled &= all(answer == entries.get(text) for text, answer in answers.items())
+        if answers and any(names) and not settled:
+            cases = [(engine.string(text), answer) for text, answer in answers.items()]
             value = _case(_printed(engine, kind, name), cases, unseen)
             branches.append(f"WHEN {engine.is_of(name, names)} THEN {value}")
-        elif kind == "boolean" and not found:
-            alien += filter(None, names)
-    if alien:
-        branches.insert(0, f"WHEN {engine.is_of(name, alien)} THEN NULL")
-    if alien or absent != unseen:
-        branches.insert(0, f"WHEN {name} IS NULL THEN {absent}")
+    # A name that is not a column may mean the whole row in some engines.
+    tests = [engine.is_of(name, known), engine.is_enum(name)]
+    is_known = " OR ".join(filter(None, tests))
+    branches.insert(0, f"WHEN NOT ({is_known}) THEN NULL")
+    branches.insert(0, f"WHEN {name} IS NULL THEN {absent}")
     cases = [
         (engine.string(text), answer)
         for text, answer in entries.items()
         if _is_text(engine, text)
     ]
     case = _case(engine.as_text(name), cases, unseen)
-    return "CASE " + "\n  ".join([*branches, f"ELSE {case} END"]) if branches else case
+    return "CASE " + "\n  ".join([*branches, f"ELSE {case} END"])
 
 
 def _by_value(
@@ -348,21 +380,16 @@ def _read(kind: str, text: str, truths: bool) -> str | None:
         if value is None or abs(value) >= 2**53:
             return text if _INTEGER.fullmatch(text) else None
         return str(int(value)) if value == int(value) else None
-    if kind == "time":
-        parts = _TIME.fullmatch(text)
-        return parts and _trimmed(f"{parts[1]:0>2}:{parts[2]}:{parts[3] or '00'}")
     if _PRINTED[kind].fullmatch(text):
         return text
+    if kind == "time" or _NANOSECONDS.search(text):
+        return None
     try:
         moment = datetime.datetime.fromisoformat(text)
-        zoned = moment.tzinfo is not None
-        moment = moment.astimezone(datetime.UTC) if zoned else moment
-    except (ValueError, OverflowError):
+    except ValueError:
         return None
-    if _NANOSECONDS.search(text) or (kind == "zoned") != zoned:
+    if moment.tzinfo is not None:
         return None
-    if zoned:
-        return _trimmed(moment.replace(tzinfo=None).isoformat(" ")) + "Z"
     if kind == "moment":
         return _trimmed(moment.isoformat(" "))
     return str(moment.date()) if moment.time() == datetime.time() else None
@@ -376,16 +403,10 @@ def _trimmed(moment: str) -> str:
 def _printed(engine: Dialect, kind: str, name: str) -> str:
     """Return what an engine prints for a cell of some type, whatever its settings."""
     text = engine.as_text(name)
-    if kind == "zoned":
-        if engine.name == "spark":
-            return engine.in_utc(name)
-        # What is no time must do no harm.
-        cast = "TRY_CAST" if engine.name == "duckdb" else "CAST"
-        return engine.in_utc(f"{cast}({text} AS TIMESTAMPTZ)")
     if kind in ("date", "moment") and engine.name == "postgres":
         form = "YYYY-MM-DD" + (" HH24:MI:SS.US" if kind == "moment" else "")
-        told = f"to_char(CAST({text} AS TIMESTAMP), '{form}')"
-        return told if kind == "date" else f"rtrim(rtrim({told}, '0'), '.')"
+        shown = f"to_char(CAST({text} AS TIMESTAMP), '{form}')"
+        return shown if kind == "date" else f"rtrim(rtrim({shown}, '0'), '.')"
     return text
 
 
@@ -407,19 +428,6 @@ def _real(engine: Dialect, name: str) -> str:
     return (
         f"CASE WHEN {engine.is_of(name, [single])} THEN {cast}({text} AS {single}) "
         f"ELSE {cast}({text} AS {engine.double}) END"
-    )
-
-
-def _hidden(engine: Dialect, entries: Iterable[str]) -> bool:
-    """Whether the text of a cell of bytes may differ from the label it has.
-
-    DuckDB writes some bytes as codes, PostgreSQL all of them; the others take bytes for
-    the text they are, but labels have a mark where that is no text.
-    """
-    if engine.name == "duckdb":
-        return not all(map(_PLAIN.fullmatch, entries))
-    return engine.name == "postgres" or any(
-        "\ufffd" in text or "\\x" in text for text in entries
     )
 
 
@@ -447,9 +455,8 @@ def _tuple_terms(
             f"{stride} * ({codes[i]})"
             for i, stride in zip(members, strides, strict=True)
         )
-        found = [each[k] for k in table.ravel().tolist()]
-        ((other, _),) = Counter(found).most_common(1)
-        made = _case(place, [(str(k), a) for k, a in enumerate(found)], other)
-        if "THEN NULL" in place:  # a text among numbers has no code, nor have bytes
-            made = f"CASE WHEN {place} IS NULL THEN NULL ELSE {made} END"
-        yield made
+        listed = [each[k] for k in table.ravel().tolist()]
+        ((other, _),) = Counter(listed).most_common(1)
+        cases = [(str(k), answer) for k, answer in enumerate(listed)]
+        # A text among numbers has no code, nor has a cell of a type that is rejected.
+        yield _case(f"COALESCE({place}, -1)", [("-1", "NULL"), *cases], other)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 from renyi.counting import sparse_counts
 from renyi.counting.onehot import offsets
 from renyi.counting.pair_counts import check_table_size
-from renyi.encoding.column_rules import check_names
 from renyi.encoding.columns import Columns
+from renyi.encoding.rules import check_names
 from renyi.encoding.tuples import NEW
 from renyi.marginals.consistency import absent_pairs, check_not_negative
 
@@ -30,19 +30,6 @@ if TYPE_CHECKING:
 # Weights that cancel leave this share of the total behind, at most.
 _DUST = 1e-12
 _VANISHING = 1e-8  # a rest that is smaller is made of what they leave behind
-
-
-class Mechanism(Protocol):
-    """A release of marginals: others in their place, with a record of how uncertain.
-
-    The record stands under "uncertainty" in the provenance of what is released, in
-    plain values that a file can hold, and names the mechanism at least. It goes with
-    the counts through files, selections and changes of target.
-    """
-
-    def __call__(self, m: Marginals, /) -> Marginals:
-        """Release."""
-        ...
 
 
 def added(first: Marginals, second: Marginals) -> Marginals:

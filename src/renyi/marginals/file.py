@@ -32,10 +32,15 @@ from renyi.counting.onehot import offsets
 from renyi.counting.pair_counts import check_table_size
 from renyi.encoding.columns import Column, Columns, Levels
 from renyi.encoding.tuples import encoder_from_dict
+from renyi.files import (
+    Sink,
+    read_arrays,
+    read_header,
+    valid,
+    write_arrays,
+)
 from renyi.formatting import number_of
 from renyi.marginals import consistency
-from renyi.storage import read_arrays, read_diagonal, read_header, valid, write_arrays
-from renyi.writing import Sink
 
 if TYPE_CHECKING:
     import os
@@ -49,7 +54,6 @@ _MOST = 0.05
 
 _GRID = 1e6  # counts of fractional weights are compared to this part of their total
 _CHUNK = 2**22  # numbers that are hashed at a time
-_LARGE = 4_000  # categories whose counts are looked at before they are held
 # What a text shows: features, columns in a notebook, and labels of each.
 _FEATURES = 12
 _ROWS = 50
@@ -108,10 +112,6 @@ def read(path: str | os.PathLike[str], make: Callable[..., Marginals]) -> Margin
             number = (_entries(header, size),)
             check_table_size(columns.sizes, 0, 2 * number[0])
             shapes |= {"counts": number, "places": number}
-    if header["version"] == 1 and size > _LARGE:  # zeros unfold a thousandfold
-        alone = read_diagonal(path, FORMAT, "counts", shapes)
-        with valid(path):
-            consistency.check_totals(alone, columns, facts["n"], _tolerance(header))
     arrays = read_arrays(path, FORMAT, header, shapes)
     with valid(path):
         counts = arrays["counts"]

@@ -10,9 +10,9 @@ being one more column, so that
 
 No row can be read off them, and no row is kept.
 
-Each source of rows has a module in `renyi.sources`, to which the class methods
-``from_*`` delegate. All roads give the same marginals for the same rows, but for
-weights, which are summed in another order, hence to rounding.
+Rows in memory are counted here. Every other source has a module in `renyi.sources`, to
+which the class methods ``from_*`` delegate. Every input path gives the same marginals
+for the same rows. Sums of weights may differ in the last bits.
 """
 
 from __future__ import annotations
@@ -27,10 +27,15 @@ from numpy.typing import NDArray
 
 from renyi.counting import sparse_counts
 from renyi.counting.onehot import offsets
-from renyi.counting.pair_counts import check_table_size
-from renyi.encoding.column_rules import check_total
+from renyi.counting.pair_counts import (
+    check_table_size,
+    class_pair_counts,
+    pair_counts,
+)
 from renyi.encoding.columns import Column, Columns, Label
 from renyi.encoding.encoder import Encoder
+from renyi.encoding.rows import TrainingRows, coded_rows
+from renyi.encoding.rules import check_total
 from renyi.encoding.tuples import encoder_of_order
 from renyi.limits import check_memory
 from renyi.marginals import arithmetic, consistency, file
@@ -319,10 +324,9 @@ class Marginals:
             Number of columns in a feature. At order 2 every pair of columns is one
             feature, and pairs of these pairs are counted.
         """
-        from renyi.sources import frames
-
         encoder = encoder_of_order(encoder, order)
-        return frames.marginals(X, y, target, encoder, class_conditional, sample_weight)
+        rows = coded_rows(X, y, target, encoder, sample_weight)
+        return count_rows(rows, class_conditional)
 
     @classmethod
     def from_blocks(
@@ -347,9 +351,17 @@ class Marginals:
         >>> renyi.Marginals.from_blocks(pieces) == renyi.Marginals.from_data(X, y)
         True
         """
-        from renyi.sources import frames
-
-        return frames.from_blocks(blocks, target, encoder, class_conditional)
+        total: Marginals | None = None
+        for block in blocks:
+            X, y = block if isinstance(block, tuple) else (block, None)
+            rows = coded_rows(X, y, target, encoder, refuse_identifiers=False)
+            m = count_rows(rows, class_conditional)
+            if total is None:
+                encoder = m.encoder
+            total = m if total is None else total + m
+        if total is None:
+            raise ValueError("There are no blocks to count.")
+        return total
 
     @classmethod
     def from_file(
@@ -363,7 +375,6 @@ class Marginals:
         where: str | None = None,
         sql: str | None = None,
         weight: str | None = None,
-        checkpoint: str | os.PathLike[str] | None = None,
         progress: Any = None,
     ) -> Marginals:
         """Count the pairs of a table in files: CSV, Parquet or Arrow, of any size.
@@ -388,9 +399,6 @@ class Marginals:
             and must give the same rows.
         weight : str, optional
             A column of weights; a row of weight 2 counts as two rows.
-        checkpoint : path, optional
-            A file that keeps what has been counted: the same call goes on from there
-            after a kill. It is deleted when all is done.
         progress : callable, optional
             Is given a `renyi.progress.Progress` now and then; ``print`` will do.
 
@@ -403,7 +411,7 @@ class Marginals:
         """
         from renyi.sources import files
 
-        kept = (columns, where, sql, weight, checkpoint, progress)
+        kept = (columns, where, sql, weight, progress)
         return files.marginals(path, target, encoder, class_conditional, *kept)
 
     @classmethod
@@ -597,3 +605,18 @@ class Marginals:
 
     def _repr_html_(self) -> str:
         return file.html(self)
+
+
+def count_rows(rows: TrainingRows, class_conditional: bool = False) -> Marginals:
+    """Count the pairs of encoded rows, and of them and their classes."""
+    target = rows.target
+    columns = Columns.of([*rows.encoder.columns, target])
+    dtype = np.min_scalar_type(int(columns.sizes.max()))
+    codes = np.concatenate([rows.codes, rows.y[None, :]], dtype=dtype, casting="unsafe")
+    weights = rows.sample_weight
+    counts = pair_counts(codes, columns.sizes, weights)
+    inner = None
+    if class_conditional:
+        inner = class_pair_counts(codes, columns.sizes, weights)
+    n = codes.shape[1] if weights is None else float(weights.sum())
+    return Marginals(counts, n, columns, target.name, rows.encoder.settings(), inner)

@@ -1,4 +1,4 @@
-"""From a model to its report: of a table's, with counts of pairs, or of genotypes.
+"""From a model of a table to its report, with counts of pairs.
 
 No row goes in, and of held-out rows sums.
 """
@@ -17,16 +17,14 @@ from renyi.certificates.record import BoundReport, Certificate
 from renyi.certificates.text import ALONE, ranking_lines
 from renyi.certification import certify
 from renyi.counting.onehot import offsets
-from renyi.counting.packed import MISSING, OBSERVED
 from renyi.encoding.columns import MISSING_TEXT, label_text
 from renyi.encoding.tuples import NEW
 from renyi.exports.integer_card import IntegerScorecard, tables
-from renyi.exports.point_tables import has_weights, unseen_text
-from renyi.exports.score_files import GenotypeScores, filled_points
-from renyi.formatting import at_least, capitalised, percent
+from renyi.exports.points import has_weights, unseen_text
+from renyi.formatting import at_least, capitalised
 from renyi.marginals.marginals import Marginals
 from renyi.report import error_rates
-from renyi.report.page import name, quoted
+from renyi.report.page import name
 from renyi.report.record import (
     Bin,
     Card,
@@ -36,17 +34,13 @@ from renyi.report.record import (
     Heldout,
     PathStep,
     Report,
-    Rung,
     Scale,
-    Tile,
     Worst,
 )
 from renyi.rules import decide
 from renyi.scorecard import Scorecard, by_importance
 from renyi.selection import PathResult
 from renyi.solvers.metrics import auc, log_losses
-from renyi.sources.genotypes import genotype_shares
-from renyi.validation import is_number
 
 Floats = NDArray[np.float64]
 
@@ -58,8 +52,6 @@ _BIN_ROWS = 20
 _BINS = 10
 _ROC = 50
 _OUTCOMES = 20
-_GENOTYPES = [*OBSERVED, MISSING]  # to choose from
-_MOST_SAMPLES = 1e15  # that a model may tell of
 _DIGITS = 10  # of points; scores of thousands of them then are right to 1e-8
 
 
@@ -404,117 +396,3 @@ def _worst(bounds: BoundReport) -> Worst | None:
     ]
     head = tuple(map(str, frame.columns))
     return Worst(found.bayes_error, len(frame), head, tuple(rows))
-
-
-# ---- genotypes
-
-
-def genotype_report(
-    model: GenotypeScores, made: dict[str, str] | None = None
-) -> Report:
-    """Return the report of points per variant.
-
-    It has no worst case: bounds over all distributions with the same pairs promise
-    nothing where variants outnumber samples.
-    """
-    if model.classes is None:
-        raise ValueError(
-            "These scores do not predict classes: there is nothing to report."
-        )
-    order = np.argsort(-model.swings, kind="stable")
-    kept, left = np.split(order, [MOST_CATEGORIES // len(_GENOTYPES)])
-    columns, features = _variants(model, kept)
-    c = model.calibration
-    meta = dict(model.meta)
-    scale = Scale(
-        _row_of([model.intercept + model._absent(kept)]),
-        None if c is None else c.factor(2),
-        None if c is None else c.kind,
-        covariates={k: float(v) for k, v in model.covariates.items()},
-    )
-    first, second = model.classes
-    shares = None
-    if model.share is not None:
-        shares = {first: 1 - model.share, second: model.share}
-    error = _known(meta, "loo_error", 1.0)
-    tiles, rungs = error_rates.guessing(shares)
-    if error is not None:
-        fit = "by a fit without it, its group or its fold"
-        note = f"each of the training samples {fit}"
-        tiles = [Tile(percent(error), "wrong on samples left out", note), *tiles]
-        note = f"each sample {fit}"
-        rungs = [Rung("Left-out samples", "estimate", error, meaning=note), *rungs]
-    return Report(
-        title=f"Report of a genotype model for {name(second)}",
-        verdict=_genotype_verdict(second, error),
-        warnings=(),
-        tiles=tuple(tiles),
-        target=None,
-        classes=(first, second),
-        rule="map",
-        data=Data(
-            rows=_known(meta, "samples", _MOST_SAMPLES),
-            unit="sample",
-            weighted=False,
-            columns=len(order),
-            features=len(order),
-            categories=len(order) * len(_GENOTYPES),
-            order=1,
-            shares=shares,
-        ),
-        certificate=None,
-        ladder=tuple(rungs),
-        columns=columns,
-        features=features,
-        left_out=len(left),
-        scale=scale,
-        made={
-            "renyi": __version__,
-            "genome build": model.build or "not known",
-            **{key.replace("_", " "): str(value) for key, value in meta.items()},
-            **(made or {}),
-        },
-    )
-
-
-def _known(meta: dict[str, Any], key: str, most: float) -> float | None:
-    """Return a number that a model tells of itself, if it can be one."""
-    value: Any = meta.get(key)
-    return value if is_number(value) and 0 <= value <= most else None
-
-
-def _variants(
-    model: GenotypeScores, kept: NDArray[np.int64]
-) -> tuple[tuple[Column, ...], tuple[Feature, ...]]:
-    """Return some variants as columns and features, with the likeliest genotypes."""
-    table = model.variants.iloc[kept]
-    points = filled_points(model)[kept][:, _GENOTYPES]
-    importance = model.swings[kept].tolist()
-    f = np.full(len(kept), 0.5)
-    if "frequency" in table:
-        f = np.nan_to_num(table["frequency"].to_numpy(np.float64), nan=0.5)
-    likely = genotype_shares(f).argmax(axis=1).tolist()
-    columns = []
-    features = []
-    for j, row in enumerate(table.itertuples(index=False)):
-        title = f"{row.id} ({row.chromosome}:{row.position})"
-        both = (f"{row.a1}/{row.a1}", f"{row.a1}/{row.a2}", f"{row.a2}/{row.a2}")
-        own = _rows_of(points[j][:, None])
-        texts = (*both, MISSING_TEXT)
-        columns.append(Column(title, "variant", texts, None, None, likely[j]))
-        features.append(Feature(title, (j,), importance[j], texts, None, own, own[-1]))
-    return tuple(columns), tuple(features)
-
-
-def _genotype_verdict(second: str, error: float | None) -> str:
-    told = f"How often this model of {quoted(second)} errs on new samples is not known"
-    if error is not None:
-        told = (
-            f"On samples left out of its fit, this model of {quoted(second)} was wrong "
-            f"on {percent(error)}"
-        )
-    return (
-        f"{told}; no worst case is proven, because the counts of pairs of these "
-        "samples say nothing about other samples unless there are far more samples "
-        "than variants."
-    )

@@ -16,8 +16,8 @@ from importlib import resources
 from typing import Any, NamedTuple
 
 from renyi.encoding.columns import Label, label_text
+from renyi.files import encoded
 from renyi.formatting import HIDDEN, printable
-from renyi.writing import encoded
 
 _EMPTY = ("br", "circle", "input", "line", "meta", "path", "polyline", "rect")
 _LONGEST = 80  # characters of a name that are shown

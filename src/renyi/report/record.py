@@ -18,6 +18,7 @@ from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
+from renyi.files import encoded, replace_together, to_bytes
 from renyi.formatting import (
     at_least,
     at_most,
@@ -27,8 +28,6 @@ from renyi.formatting import (
     point_digits,
 )
 from renyi.report.charts import Kind
-from renyi.storage import to_bytes
-from renyi.writing import encoded, replace_together
 
 if TYPE_CHECKING:
     import os

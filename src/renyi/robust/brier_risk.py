@@ -51,8 +51,8 @@ from scipy import sparse
 
 from renyi import rules
 from renyi.counting.onehot import dense, offsets
-from renyi.encoding.column_rules import check_sample_weight
 from renyi.encoding.encoder import Encoder
+from renyi.encoding.rules import check_sample_weight
 from renyi.formatting import rounded_down, rounded_up
 from renyi.limits import Deadline
 from renyi.marginals.marginals import Marginals

@@ -33,8 +33,8 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from renyi.certificates import text
-from renyi.encoding.column_rules import check_classes, class_array
 from renyi.encoding.encoder import Encoder
+from renyi.encoding.rules import check_classes, class_array
 from renyi.formatting import at_least, at_most, rounded_down, rounded_up
 from renyi.limits import Deadline, MemoryBudgetError
 from renyi.marginals.marginals import Marginals

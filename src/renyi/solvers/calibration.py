@@ -27,8 +27,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from renyi.files import NUMBER, check_fields, finite_numbers
 from renyi.solvers.ridge import LeftOut, RidgeFit
-from renyi.storage import NUMBER, check_fields, finite_numbers
 
 Floats = NDArray[np.float64]
 

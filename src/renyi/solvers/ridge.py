@@ -39,8 +39,8 @@ from numpy.typing import NDArray
 
 from renyi.counting.onehot import dense, offsets
 from renyi.counting.sparse_counts import Table, is_sparse
+from renyi.encoding.rows import in_sample
 from renyi.encoding.tuples import Factors
-from renyi.sources.frames import in_sample
 
 Floats = NDArray[np.float64]
 

@@ -34,11 +34,11 @@ import pyarrow.ipc
 import pyarrow.parquet
 
 from renyi import endings
-from renyi.encoding.column_rules import NO_ROWS
+from renyi.encoding.arrays import check_frame_names
 from renyi.encoding.encoder import Encoder
-from renyi.encoding.frame_columns import check_frame_names
+from renyi.encoding.rules import NO_ROWS
+from renyi.files import first_line, unreadable
 from renyi.marginals.marginals import Marginals
-from renyi.storage import first_line, unreadable
 from renyi.streaming.run import Job, Source, Unit
 from renyi.streaming.spec import CountSpec
 

@@ -24,9 +24,9 @@ import pyarrow as pa
 
 from renyi import endings
 from renyi.encoding.columns import decimal_number
+from renyi.files import first_line, unreadable
 from renyi.sources.dialects import dialect_of
 from renyi.sources.duckdb import arrow_batches, arrow_schema, duckdb_module
-from renyi.storage import first_line, unreadable
 
 _ROWS_AT_ONCE = 10_000
 _CURSOR = '"renyi_values"'

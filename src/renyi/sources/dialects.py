@@ -17,8 +17,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from renyi.encoding.column_rules import missing_numbers
 from renyi.encoding.columns import Label
+from renyi.encoding.rules import missing_numbers
 
 
 @dataclass(frozen=True)
@@ -116,7 +116,7 @@ class Dialect:
         return f"{text} COLLATE {self.collation}" if self.collation else text
 
     def in_utc(self, moment: str) -> str:
-        """Return the label of a zoned time, as `renyi.encoding.arrow_cells` has it."""
+        """Return the label of a zoned time, as `renyi.encoding.arrow` has it."""
         if self.name == "spark":
             form = "'timestampFormat', 'y-MM-dd HH:mm:ss.SSSSSS'"
             options = f"map('timeZone', 'UTC', {form})"

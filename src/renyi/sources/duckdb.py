@@ -17,8 +17,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from renyi.files import first_line
 from renyi.sources.dialects import DIALECTS
-from renyi.storage import first_line
 from renyi.validation import import_extra
 
 _ROWS = 2**17  # of a batch of answers

@@ -5,7 +5,7 @@ read (`marginals`), in memory that does not grow with the number of rows. Severa
 are one table cut into pieces: they have the same columns, perhaps in another order, and
 a column has one type in all of them. A file that differs is named.
 
-Every cell of a CSV file is read as text first; `renyi.encoding.arrow_cells` then makes
+Every cell of a CSV file is read as text first; `renyi.encoding.arrow` then makes
 numbers of columns of numbers. A model is asked with files that were guessed
 differently: `kinds` says what its columns are, so that a column of labels is compared
 by its text as it stands in the file.
@@ -17,33 +17,31 @@ import glob
 import math
 import os
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 
-from renyi import __version__, endings
+from renyi import endings
 from renyi.compiled import in_threads
-from renyi.encoding.arrow_cells import (
+from renyi.encoding.arrow import (
     TextKind,
     requested_floats,
     typed_columns,
     without,
 )
-from renyi.encoding.column_rules import MISSING_CODES, check_names, missing_texts
 from renyi.encoding.columns import Label
 from renyi.encoding.encoder import Encoder
+from renyi.encoding.rules import MISSING_CODES, check_names, missing_texts
 from renyi.marginals.marginals import Marginals
 from renyi.progress import ProgressCallback
 from renyi.sources import csv, duckdb
 from renyi.sources.arrow import IpcFile, ParquetFile
 from renyi.sources.csv import CsvFile
-from renyi.streaming.checkpoint import Checkpoint
 from renyi.streaming.counted_rows import CountedRows
-from renyi.streaming.run import FileError, Job, Source, Unit
+from renyi.streaming.run import Job, Source, Unit
 from renyi.streaming.spec import CountSpec, family, fitted_text
 
 _FIRST = 2**16  # rows that are looked at first
@@ -309,21 +307,15 @@ def marginals(
     where: str | None = None,
     sql: str | None = None,
     weight: str | None = None,
-    checkpoint: str | os.PathLike[str] | None = None,
     progress: ProgressCallback | None = None,
     *,
     kinds: Mapping[str, str] | None = None,
-    interval: float = 3.0,
-    accepted: Callable[[Marginals], Marginals] = lambda m: m,
-    until: ExitStack | None = None,
     rows: CountedRows | None = None,
 ) -> Marginals:
     """Count the pairs of the columns of files; see `Marginals.from_file`.
 
-    `kinds` says what some columns are, "label" or "number", whatever they look like;
-    `interval` are the seconds between two writings of the checkpoint, at least. What
-    `accepted` refuses needs no checkpoint any more; else it is deleted at the end of
-    `until`, by default at once. The `rows` that count are kept, if wanted.
+    `kinds` says what some columns are, "label" or "number", whatever they look like.
+    The `rows` that count are kept, if wanted.
     """
     encoder = encoder or Encoder()
     kinds = kinds or {}
@@ -360,30 +352,12 @@ def marginals(
         texts = _undecided(found, kinds, needed) - {weight}
     spec = CountSpec.of(schema, target, encoder, class_conditional, weight, texts)
     spec = _with_kinds(spec, kinds)
-    kept = None
-    if checkpoint is not None:
-        if not source.paths:
-            raise ValueError("A query cannot be resumed: leave out the checkpoint.")
-        request = {"target": target, "where": where, **spec.to_dict()}
-        request |= {"version": __version__, "piece": csv.PIECE}
-        kept = Checkpoint(checkpoint, request, source.paths, interval)
-    with ExitStack() as here:
-        if kept is not None:
-            (until or here).enter_context(kept.held())
-        counter = Job(source, spec, kept, progress, rows).count()
-        try:
-            if not counter.seen:
-                if sql is None:
-                    raise no_rows(tables, where)
-                raise ValueError("The query returns no rows.")
-            m = counter.finish()
-            if kept is not None:
-                kept.check(m)
-            return accepted(m)
-        except ValueError:
-            if kept is not None:
-                kept.remove()
-            raise
+    counter = Job(source, spec, progress, rows).count()
+    if not counter.seen:
+        if sql is None:
+            raise no_rows(tables, where)
+        raise ValueError("The query returns no rows.")
+    return counter.finish()
 
 
 def _undecided(
@@ -462,10 +436,7 @@ def _rows(
     def units(columns: list[str]) -> Iterator[Unit]:
         for file, table in enumerate(tables):
             how = (verbatim,) if isinstance(table, CsvFile) else ()
-            try:
-                yield from table.units(file, columns, *how)
-            except ValueError as error:
-                raise FileError(file, str(error)) from None
+            yield from table.units(file, columns, *how)
 
     paths = tuple(table.path for table in tables)
     source = Source(_one_schema(tables, wanted), units, paths)

@@ -29,19 +29,19 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from renyi.encoding.column_rules import (
+from renyi.encoding.encoder import Encoder
+from renyi.encoding.rules import (
     check_features,
     check_weight_column,
     missing_texts,
 )
-from renyi.encoding.encoder import Encoder
+from renyi.files import first_line
 from renyi.marginals.marginals import Marginals
 from renyi.progress import ProgressCallback
 from renyi.sources.databases import Database, Row
 from renyi.sources.duckdb import invalid_filter
 from renyi.sources.files import require
 from renyi.sources.sql_counts import FilteredTable, Request, TableCounts
-from renyi.storage import first_line
 from renyi.streaming.run import Job, Source, Unit
 from renyi.streaming.spec import CountSpec
 

@@ -33,8 +33,11 @@ from renyi.counting.onehot import offsets
 from renyi.counting.pair_counts import check_table_size
 from renyi.counting.sparse_counts import Blocks
 from renyi.encoding import bins
+from renyi.encoding.arrays import NumberColumn, parts, split_by_kind
 from renyi.encoding.bins import Sketch, bin_codes
-from renyi.encoding.column_rules import (
+from renyi.encoding.columns import Column, Columns, Levels, label_text
+from renyi.encoding.encoder import Encoder, target_encoder
+from renyi.encoding.rules import (
     NO_WEIGHT,
     bin_levels,
     check_identifiers,
@@ -43,9 +46,6 @@ from renyi.encoding.column_rules import (
     missing_texts,
     no_target,
 )
-from renyi.encoding.columns import Column, Columns, Levels, label_text
-from renyi.encoding.encoder import Encoder, target_encoder
-from renyi.encoding.frame_columns import Numbers, parts, resolve
 from renyi.marginals.marginals import Marginals
 from renyi.progress import Progress, ProgressCallback
 from renyi.sources.databases import Database, QueryError, Row, cell_of, key_of
@@ -260,8 +260,8 @@ class ColumnReader:
             cells, rows, weights = _split(block, name)
             weights = weights.astype(np.float64)
             part = next(parts(self._as_table(name, cells), [name]))
-            (numbers,) = resolve(part, frozenset([name]), self._missing)
-            assert isinstance(numbers, Numbers)
+            (numbers,) = split_by_kind(part, frozenset([name]), self._missing)
+            assert isinstance(numbers, NumberColumn)
             sketch.add(numbers.values, weights)
             whole &= numbers.integer
             texts |= any(isinstance(cell, (str, bytes)) for cell in cells)

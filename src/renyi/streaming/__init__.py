@@ -2,6 +2,5 @@
 
 A `CountSpec` says what is counted, a `ColumnProfile` decides what the spec leaves open
 (the first pass), a `PairCounter` counts (the second). Profiles and counters can be
-merged and written down, so that a job can be shared among threads and machines,
-stopped, and gone on with.
+merged and sent as bytes, so that a job can be shared among threads and machines.
 """

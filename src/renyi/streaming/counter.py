@@ -19,7 +19,9 @@ from numpy.typing import NDArray
 
 from renyi.counting import sparse_counts
 from renyi.counting.pair_counts import check_table_size, class_pair_counts, pair_counts
-from renyi.encoding.column_rules import (
+from renyi.encoding.columns import Column, Columns
+from renyi.encoding.encoder import target_encoder
+from renyi.encoding.rules import (
     NO_ROWS,
     NO_WEIGHT,
     check_identifiers,
@@ -29,8 +31,6 @@ from renyi.encoding.column_rules import (
     no_counted_rows,
     no_target,
 )
-from renyi.encoding.columns import Column, Columns
-from renyi.encoding.encoder import target_encoder
 from renyi.marginals.marginals import Marginals
 from renyi.streaming.counted_rows import Move, Piece
 from renyi.streaming.spec import (
@@ -211,8 +211,7 @@ class PairCounter(Summary):
         codes = np.empty(waiting.shape, np.min_scalar_type(max(self._sizes)))
         for j, places in enumerate(theirs):
             codes[j] = places[waiting[j]]
-        # Weights at once: sums are rounded, and a checkpoint, before which all that
-        # waits is counted, may not change them.
+        # Weights at once: sums are rounded, and do not depend on what waits.
         weights = None if self.spec.weight is None else other._weights[:count]
         if weights is not None or count > self._room:
             self._table.add(codes, self._sizes, weights)

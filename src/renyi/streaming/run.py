@@ -1,21 +1,20 @@
-"""Jobs: two passes over a source, each piece counted for itself by one of some threads.
+"""Jobs: two passes over a source, in which some threads count one unit each.
 
-A first pass decides what the columns are, where that is open; the second counts. Both
-must see the same rows: files must look at the end as they did at the beginning; the
-answer to a query is looked at again as it is counted, and must lead to the same spec.
+A first pass decides what the columns are, where that is open. The second pass counts.
+Both must see the same rows. Files must look at the end as they did at the beginning.
+The answer to a query is profiled again while it is counted, and must lead to the same
+spec.
 
 A *unit* is what is read and counted at once: a row group, a record batch, a piece of
-a CSV file. Each is counted into a table of its own, which is added to the whole when
-the unit is done: a unit that fails halfway leaves no trace, and what has been counted
-so far can be written down at any time, together with the units it is of.
+a CSV file. Each is counted into a table of its own, which is added to the total when
+the unit is done.
 
-Sums of weights are rounded: units are added in the order of the rows, so that the sums
+Sums of weights are rounded. Units are added in the order of the rows, so that the sums
 are the same in every run.
 """
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import hashlib
 import os
@@ -28,7 +27,7 @@ from contextvars import copy_context
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -41,14 +40,7 @@ from renyi.streaming.spec import CountSpec
 from renyi.streaming.stream_columns import ColumnProfile
 from renyi.warnings import warn
 
-if TYPE_CHECKING:
-    from renyi.streaming.checkpoint import Checkpoint
-
-Key = tuple[int, int]  # the number of a file and of a unit in it
-WHOLE = -1  # in place of a file: all files that are done
-
 _EDGE = 2**16  # bytes at either end of a file that are looked at
-GOING_ON = "going on"  # the step of a job that is resumed
 _THREADS = min(8, cores())
 _MOST_BYTES = 2**30  # of tables that threads count for themselves
 
@@ -66,20 +58,12 @@ class Unit(NamedTuple):
     start: int | None = None
 
 
-class FileError(ValueError):
-    """What is wrong with the file of this number."""
-
-    def __init__(self, file: int, message: str) -> None:
-        super().__init__(message)
-        self.file = file
-
-
 @dataclass(frozen=True)
 class Source:
-    """Rows that can be read again; `units` yields what is to be read of some columns.
+    """Rows that can be read again; `units` yields the units of some columns.
 
-    What has no `paths` is read in the caller's own thread. Unless the same rows come
-    out each time (`fixed`), that is checked.
+    A source without `paths` is read in the caller's own thread. Unless the same rows
+    come out each time (`fixed`), the second pass checks that they do.
     """
 
     schema: pa.Schema
@@ -111,46 +95,6 @@ class Source:
         return dataclasses.replace(self, schema=schema or self.schema, units=units)
 
 
-@dataclass
-class Record:
-    """What a pass over files has done so far.
-
-    `parts` are the profile or counter, and the rows, of each file that is not done, so
-    that one that turns out to be damaged can be left out, and of `WHOLE`. `done` are
-    the units that were counted, `failed` the files that could not be read, `replaced`
-    those of them that are others since. `spec` is what a first pass has decided,
-    `notes` are its warnings, `seen` the rows that it saw.
-    """
-
-    parts: dict[int, tuple[Any, int]] = field(default_factory=dict)
-    done: set[Key] = field(default_factory=set)
-    failed: set[int] = field(default_factory=set)
-    replaced: set[int] = field(default_factory=set)
-    spec: CountSpec | None = None
-    notes: list[str] = field(default_factory=list)
-    seen: int | None = None
-
-    @property
-    def rows(self) -> int:
-        """Number of rows counted."""
-        return sum(rows for _, rows in self.parts.values())
-
-    def add(self, place: int, counts: Any, rows: int) -> None:
-        """Add the counts of some rows, which are given away, to those of a file."""
-        if place in self.parts:
-            mine, before = self.parts[place]
-            mine.merge(counts)
-            counts = mine
-            rows = before + rows
-        self.parts[place] = (counts, rows)
-
-    def close(self, files: Iterable[int]) -> None:
-        """Add files that are done to the whole."""
-        for file in sorted(files):
-            self.add(WHOLE, *self.parts[file])
-            del self.parts[file]
-
-
 # ---- what files look like
 
 
@@ -173,7 +117,7 @@ def fingerprint(path: Path) -> dict[str, Any]:
 
 
 def changed(before: Mapping[str, Any], now: Mapping[str, Any]) -> str | None:
-    """Say what of a file is not as it was; None if all is."""
+    """Say what differs between two looks at a file; None if nothing does."""
     if before["size"] != now["size"]:
         return f"its size was {before['size']:,} bytes and is {now['size']:,}"
     if before["edges"] != now["edges"]:
@@ -181,53 +125,39 @@ def changed(before: Mapping[str, Any], now: Mapping[str, Any]) -> str | None:
     if before["time"] != now["time"]:
         return (
             "its size and both its ends are the same, but its time was "
-            f"{time_text(before['time'])} and is {time_text(now['time'])}"
+            f"{_time_text(before['time'])} and is {_time_text(now['time'])}"
         )
     return None
 
 
-def time_text(nanoseconds: int) -> str:
-    """Return the time of a file as `touch -d` takes it."""
+def _time_text(nanoseconds: int) -> str:
     return f"{np.datetime64(nanoseconds, 'ns')}Z"
 
 
 # ---- two passes
 
 
+class Decision(NamedTuple):
+    """What a first pass has decided, and the rows that it saw; None without one."""
+
+    spec: CountSpec
+    seen: int | None = None
+
+
 @dataclass
 class Job:
-    """The passes over a source."""
+    """The passes over a source; `kept` takes the rows that are counted, if given."""
 
     source: Source
     spec: CountSpec
-    checkpoint: Checkpoint | None = None
     progress: ProgressCallback | None = None
     kept: CountedRows | None = None
 
     def count(self) -> PairCounter:
         """Return everything counted."""
         files = [fingerprint(path) for path in self.source.paths]
-        record = Record()
-        if self.checkpoint is not None:
-            files = self.checkpoint.files
-            record = self.checkpoint.load(self.spec)
-            if self.progress is not None and (record.done or record.spec is not None):
-                kept = f"from {record.rows:,} rows that {self.checkpoint.path} keeps"
-                self.progress(Progress(GOING_ON, facts=kept, rows=record.rows))
-        if self.spec.undecided and record.spec is None:
-            record = self._profile(record, self.checkpoint)
-            if self.checkpoint is not None:
-                self.checkpoint.keep(record)
-        elif record.replaced and record.spec is not None:
-            record = self._profiled_again(record)
-        for text in record.notes:
-            warn(text)
-        # Of rows that a checkpoint has counted none was kept: then all are read again.
-        again = self.kept is not None and record.rows > 0
-        fresh = Record(spec=record.spec, seen=record.seen)
-        counter = self._count(record, self.checkpoint, None if again else self.kept)
-        if again:
-            counter = self._count(fresh, None, self.kept)
+        decision = self._profile() if self.spec.undecided else Decision(self.spec)
+        counter = self._count(decision)
         for before in files:
             what = changed(before, fingerprint(Path(before["path"])))
             if what:
@@ -235,43 +165,24 @@ class Job:
                     f"{before['path']} changed while it was counted: {what}; count "
                     "again."
                 )
-        if record.seen is not None and counter.seen != record.seen:
-            raise _moved(f"{record.seen:,} rows", f"{counter.seen:,}")
+        if decision.seen is not None and counter.seen != decision.seen:
+            raise _moved_error(f"{decision.seen:,} rows", f"{counter.seen:,}")
         return counter
 
-    def _profile(self, record: Record, checkpoint: Checkpoint | None) -> Record:
-        """Look at what is undecided; return where the counting starts from."""
+    def _profile(self) -> Decision:
+        """Decide what the spec leaves open, by a pass over these columns."""
         first = self.spec.only(self.spec.undecided)
-        profile = Run(self, self.source, ColumnProfile, first, record, checkpoint)()
+        profile = Run(self.source, ColumnProfile, first, self.progress).count_pass()
         with warnings.catch_warnings(record=True, action="always") as caught:
             spec = profile.decided(self.spec)
-        notes = [str(w.message) for w in caught]
-        return Record(spec=spec, notes=notes, seen=profile.seen)
+        for warning in caught:
+            warn(str(warning.message))
+        return Decision(spec, profile.seen)
 
-    def _profiled_again(self, record: Record) -> Record:
-        """Look at all files once more, since one of them is another.
-
-        What was counted of the others stays if the spec does. The checkpoint is left
-        as it is meanwhile.
-        """
-        found = self._profile(Record(), None)
-        if found.spec == record.spec:
-            return dataclasses.replace(record, notes=found.notes, seen=found.seen)
-        name = self.source.paths[min(record.replaced)]
-        found.notes.append(
-            f"The new {name} changes the bins of numbers: all files are counted again."
-        )
-        if self.checkpoint is not None:
-            self.checkpoint.keep(found)
-        return found
-
-    def _count(
-        self, record: Record, checkpoint: Checkpoint | None, kept: CountedRows | None
-    ) -> PairCounter:
+    def _count(self, decision: Decision) -> PairCounter:
         """Count all rows by a spec that is decided."""
         source = self.source
-        spec = record.spec or self.spec
-        twice = record.spec is not None and not source.fixed
+        twice = decision.seen is not None and not source.fixed
         again = ColumnProfile(self.spec) if twice else None
         if again is not None:  # a query is one unit, so that there is one thread
 
@@ -280,15 +191,16 @@ class Job:
                 return batch
 
             source = source.mapped(look_at)
-        run = Run(self, source, PairCounter, spec, record, checkpoint, kept)
-        counter: PairCounter = run()
-        if again and again.seen == record.seen and again.decided(self.spec) != spec:
-            raise _moved("some rows", "others")
+        run = Run(source, PairCounter, decision.spec, self.progress, self.kept)
+        counter: PairCounter = run.count_pass()
+        same_rows = again is not None and again.seen == decision.seen
+        if again and same_rows and again.decided(self.spec) != decision.spec:
+            raise _moved_error("some rows", "others")
         return counter
 
 
-def _moved(first: str, second: str) -> ValueError:
-    """Return what is said of a source that is not the same twice."""
+def _moved_error(first: str, second: str) -> ValueError:
+    """Return the error of a source that does not yield the same rows twice."""
     return ValueError(
         f"The source gave {first} the first time and {second} the second: write the "
         "rows to a file first, or give a source that yields the same rows again."
@@ -298,156 +210,124 @@ def _moved(first: str, second: str) -> ValueError:
 # ---- one pass
 
 
+@dataclass
+class PassState:
+    """The counts of the units that are done, their rows, and their share of all."""
+
+    counts: Any = None
+    rows: int = 0
+    share: float = 0.0
+    begun: float = field(default_factory=time.monotonic)
+
+    def add(self, counts: Any, rows: int, share: float) -> None:
+        """Add the counts of a unit, which are given away."""
+        if self.counts is None:
+            self.counts = counts
+        else:
+            self.counts.merge(counts)
+        self.rows += rows
+        self.share += share
+
+    def progress(self, step: str) -> Progress:
+        """Return how far the pass is."""
+        seconds = time.monotonic() - self.begun
+        rate = self.rows / max(seconds, 1e-9)
+        facts = f"{self.rows:,} rows, {rate:,.0f} rows a second"
+        return Progress(step, seconds, min(self.share, 1.0), facts, rows=self.rows)
+
+
 class Run:
     """One pass over the units of a source, into profiles or counters (`kind`).
 
-    Units are counted by some threads, and read ahead and added up, in the order of the
-    rows, by the caller's own.
+    Threads count the units. The caller's own thread reads ahead, and adds the counts
+    up in the order of the rows.
     """
 
     def __init__(
         self,
-        job: Job,
         source: Source,
-        kind: Any,
+        kind: type[ColumnProfile] | type[PairCounter],
         spec: CountSpec,
-        record: Record,
-        checkpoint: Checkpoint | None,
+        progress: ProgressCallback | None = None,
         kept: CountedRows | None = None,
     ) -> None:
         self._source = source
         self._kind = kind
         self._spec = spec
-        self._record = record
-        self._progress = job.progress
-        self._checkpoint = checkpoint
+        self._progress = progress
         self._kept = kept
-        # With weights, files that are not done are kept apart even without a
-        # checkpoint, so that sums are the same with one.
-        self._apart = spec.weight is not None or job.checkpoint is not None
-        self._pending = deque[tuple[Unit, Future[tuple[Any, int]]]]()
-        self._halfway = False  # whether an addition has begun and not ended
-        self._unopened: FileError | None = None  # the file after which none is read
+        self._state = PassState()
+        self._unread: ValueError | None = None  # why the units ended early
         sizes = [path.stat().st_size for path in source.paths] or [1]
         self._sizes = [size / max(sum(sizes), 1) for size in sizes]
-        self._share = 0.0
-        self._begun = time.monotonic()
-        self._rows_before = record.rows
-        self._share_before = 0.0
 
-    def __call__(self) -> Any:
-        """Count all units that are not done yet; return the counts of all that are."""
-        try:
+    def count_pass(self) -> Any:
+        """Count all units; return the sum of their counts."""
+        if self._source.paths:
             with ThreadPoolExecutor(_THREADS) as pool:
-                try:
-                    self._work(pool)
-                except BaseException:
-                    self._rescue()
-                    raise
-        except BaseException:
-            if self._checkpoint is not None and not self._halfway:
-                with contextlib.suppress(Exception):  # the failure must be heard of
-                    self._checkpoint.keep(self._record)
-            raise
-        self._record.close([file for file in self._record.parts if file != WHOLE])
-        return self._record.parts.get(WHOLE, (self._kind(self._spec), 0))[0]
+                self._count_in_threads(pool)
+        else:  # a query may know one thread only
+            for unit in self._units():
+                self._add(unit, *self._count(unit))
+        if self._unread is not None:
+            raise self._unread
+        counts = self._state.counts
+        return self._kind(self._spec) if counts is None else counts
 
-    def _work(self, pool: ThreadPoolExecutor) -> None:
-        units = self._fresh()
-        if not self._source.paths:  # a query may know one thread only
-            for unit in units:
-                self._take(unit, *self._count(unit))
-        while True:
-            # One waits, so that no thread does. Each may need two tables.
-            parts = self._record.parts.values()
-            largest = max((part.table_bytes for part, _ in parts), default=0)
-            room = min(_THREADS + 1, max(1, _MOST_BYTES // (2 * largest + 1)))
-            while len(self._pending) < room and (fresh := next(units, None)):
-                here = copy_context()  # the memory that the job may take
-                future = pool.submit(here.run, self._count, fresh)
-                self._pending.append((fresh, future))
-            if not self._pending:
-                break
-            unit, future = self._pending[0]
-            self._take(unit, *future.result())
-            self._pending.popleft()
-        if self._unopened is not None:
-            raise self._unopened
-
-    def _rescue(self) -> None:
-        """Add what is counted after a failure; with weights, none after a lost one."""
-        for unit, future in self._pending:
-            if future.cancel() or future.exception() is not None:
-                if self._spec.weight is not None:
-                    break
-            elif not self._halfway and unit[:2] not in self._record.done:
-                self._add(unit, *future.result())
-
-    def _fresh(self) -> Iterator[Unit]:
-        """Yield the units that are not done yet."""
+    def _count_in_threads(self, pool: ThreadPoolExecutor) -> None:
+        units = self._units()
+        pending = deque[tuple[Unit, Future[tuple[Any, int]]]]()
         try:
-            for unit in self._source.units(list(self._spec.read_columns)):
-                if unit[:2] in self._record.done:
-                    self._share_before += unit.share * self._sizes[unit.file]
-                else:
-                    yield unit
-        except FileError as error:  # told when all before it is counted
-            self._record.failed.add(error.file)
-            self._unopened = error
+            while True:
+                room = self._room()
+                while len(pending) < room and (fresh := next(units, None)):
+                    here = copy_context()  # the memory that the job may take
+                    future = pool.submit(here.run, self._count, fresh)
+                    pending.append((fresh, future))
+                if not pending:
+                    return
+                unit, future = pending.popleft()
+                self._add(unit, *future.result())
+        finally:
+            for _, future in pending:
+                future.cancel()
+
+    def _room(self) -> int:
+        """Return how many units may be under way, each with two tables at most.
+
+        One waits, so that no thread does.
+        """
+        counts = self._state.counts
+        largest = 0 if counts is None else counts.table_bytes
+        return int(min(_THREADS + 1, max(1, _MOST_BYTES // (2 * largest + 1))))
+
+    def _units(self) -> Iterator[Unit]:
+        """Yield the units; an error is raised when all before it is counted."""
+        try:
+            yield from self._source.units(list(self._spec.read_columns))
+        except ValueError as error:
+            self._unread = error
 
     def _count(self, unit: Unit) -> tuple[Any, int]:
-        """Count a unit for itself."""
+        """Count a unit for itself; return its counts and its rows."""
         part = self._kind(self._spec)
         rows = 0
         part.start = unit.start
         part.kept = self._kept
-        try:
-            for batch in unit.read():
-                rows += batch.num_rows
-                try:
-                    part.add(batch)
-                except ValueError as error:
-                    if not self._source.paths:
-                        raise
-                    path = self._source.paths[unit.file]
-                    raise ValueError(f"{path}: {error}") from None
-        except ValueError:
-            self._record.failed.add(unit.file)
-            raise
+        for batch in unit.read():
+            rows += batch.num_rows
+            try:
+                part.add(batch)
+            except ValueError as error:
+                if not self._source.paths:
+                    raise
+                path = self._source.paths[unit.file]
+                raise ValueError(f"{path}: {error}") from None
         part.settle()  # so that little is left to be done by one thread
         return part, rows
 
-    def _take(self, unit: Unit, counts: Any, rows: int) -> None:
-        """Add a unit, and the files before its own, which are done, to the whole."""
-        self._add(unit, counts, rows)
-        before = {f for f in self._record.parts if WHOLE < f < unit.file}
-        self._halfway = True
-        self._record.close(before - self._record.failed)
-        self._halfway = False
-        self._share += unit.share * self._sizes[unit.file]
-        self._report()
-        if self._checkpoint is not None and self._checkpoint.due(self._record):
-            self._checkpoint.keep(self._record)
-
     def _add(self, unit: Unit, counts: Any, rows: int) -> None:
-        """Add the counts of a unit to those of its file."""
-        self._halfway = True
-        self._record.add(unit.file if self._apart else WHOLE, counts, rows)
-        self._record.done.add(unit[:2])
-        self._halfway = False
-
-    def _report(self) -> None:
+        """Add the counts of a unit to the total, and report it."""
+        self._state.add(counts, rows, unit.share * self._sizes[unit.file])
         if self._progress is not None:
-            seconds = time.monotonic() - self._begun
-            rows = self._record.rows
-            rate = (rows - self._rows_before) / max(seconds, 1e-9)
-            self._progress(
-                Progress(
-                    self._kind.step,
-                    seconds,
-                    min(self._share_before + self._share, 1.0),
-                    f"{rows:,} rows, {rate:,.0f} rows a second",
-                    rows=rows,
-                    share_before=self._share_before,
-                )
-            )
+            self._progress(self._state.progress(self._kind.step))

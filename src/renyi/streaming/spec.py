@@ -24,16 +24,16 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from renyi.encoding.arrow_cells import check_type, plain_type, storage, weight_floats
-from renyi.encoding.column_rules import (
+from renyi.encoding.arrow import check_type, plain_array, plain_type, weight_floats
+from renyi.encoding.columns import RARE, Levels, check_column
+from renyi.encoding.encoder import Encoder
+from renyi.encoding.rules import (
     check_features,
     check_names,
     check_weight_column,
     missing_texts,
 )
-from renyi.encoding.columns import RARE, Levels, check_column
-from renyi.encoding.encoder import Encoder
-from renyi.storage import read_archive, write_archive
+from renyi.files import read_archive, write_archive
 from renyi.streaming.counted_rows import CountedRows
 
 Floats = NDArray[np.float64]
@@ -216,14 +216,13 @@ class CountSpec:
             "columns": [column.to_dict() for column in self.columns],
             "encoder": self.encoder.to_dict(),
             "ignored": sorted(self.ignored),
-            "cells": 0,  # of version 2, which files never had others of
         }
 
     @classmethod
     def from_dict(cls, data: Any) -> CountSpec:
         """Return the spec of a plain form, checked: it may be of a damaged file."""
         known = {field.name for field in dataclasses.fields(cls)}
-        if not isinstance(data, dict) or set(data) != known | {"cells"}:
+        if not isinstance(data, dict) or set(data) != known:
             raise ValueError("the description of the spec is not valid")
         names = data["names"]
         columns = data["columns"]
@@ -234,7 +233,6 @@ class CountSpec:
             and len(set(names)) == len(names) == len(columns) >= 2
             and all(type(data[key]) is bool for key in ("fitted", "class_conditional"))
             and (data["weight"] is None or isinstance(data["weight"], str))
-            and data["cells"] == 0
         )
         if not good:
             raise ValueError("the description of the spec is not valid")
@@ -318,7 +316,7 @@ def slices(
             yield from slices(spec, piece, names, start, most)
             start = None if start is None else start + piece.num_rows
         return
-    columns = [storage(batch.column(name)) for name in names]
+    columns = [plain_array(batch.column(name)) for name in names]
     for low in range(0, batch.num_rows, most):
         rows = min(most, batch.num_rows - low)
         weights = None
@@ -386,8 +384,8 @@ def unpack(kind: str, data: bytes) -> tuple[dict[str, Any], Arrays]:
 class Summary:
     """What a pass keeps of the rows of a spec.
 
-    Summaries of different rows can be merged, in any order; as bytes they are sent to
-    another process, or kept in a checkpoint.
+    Summaries of different rows can be merged, in any order. As bytes they are sent
+    to another process.
     """
 
     kind: str  # of its bytes

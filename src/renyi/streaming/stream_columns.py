@@ -4,13 +4,13 @@ Bins need the quantiles of all rows, integers are labels if there are few of the
 column of a CSV file is of numbers only if all its cells are. A `ColumnProfile` looks at
 the undecided columns of a spec, batch by batch, and keeps a bounded summary of each:
 sketches of numbers (`renyi.encoding.bins`) and what text looked like
-(`renyi.encoding.arrow_cells`). What is decided is what `Encoder.fit` decides with all
+(`renyi.encoding.arrow`). What is decided is what `Encoder.fit` decides with all
 rows in memory.
 
 The second pass gives codes. Labels may appear in any batch, so that categories are
 numbered as they come: 0 is the missing cell, then the labels. When all rows have been
 seen, labels are sorted, those of too few rows merged, by the rules of memory
-(`renyi.encoding.column_rules`): `FinalLevels` say where each code goes.
+(`renyi.encoding.rules`): `FinalLevels` say where each code goes.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from renyi.encoding.arrow_cells import (
+from renyi.encoding.arrow import (
     TextKind,
     check_moments,
     coded,
@@ -31,10 +31,13 @@ from renyi.encoding.arrow_cells import (
     numbers,
     occurring,
 )
-from renyi.encoding.bins import EXACT, Cells, Sketch, bin_codes
-from renyi.encoding.column_rules import (
+from renyi.encoding.bins import Cells, Sketch, bin_codes
+from renyi.encoding.columns import Label, Levels, label_text, ranked
+from renyi.encoding.encoder import Encoder
+from renyi.encoding.rules import (
     MAX_INTEGER_LABELS,
     are_whole,
+    beyond_exact,
     bin_levels,
     check_row_numbers,
     counted_rows,
@@ -42,9 +45,7 @@ from renyi.encoding.column_rules import (
     label_codes,
     label_levels,
 )
-from renyi.encoding.columns import Label, Levels, label_text, ranked
-from renyi.encoding.encoder import Encoder
-from renyi.storage import LABEL
+from renyi.files import LABEL
 from renyi.streaming.spec import Arrays, ColumnSpec, CountSpec, Summary, slices
 
 Places = NDArray[np.intp]
@@ -331,13 +332,14 @@ class _Undecided:
         self.gaps |= bool(np.isnan(values).any())
         few = len(self.large) <= MAX_INTEGER_LABELS
         whole = self.text is None or self.text.integers
-        if few and whole and spec.kind == "auto" and (np.abs(values) > EXACT).any():
+        if few and whole and spec.kind == "auto" and beyond_exact(values).any():
             kept = cells if rows is None else cells.filter(pa.array(rows))
             if pa.types.is_dictionary(kept.type):
                 kept = occurring(kept)
             how_read = "" if self.text is None else "integers"
             found = labels(coded(kept)[1], how_read, self._missing)
-            self._note({int(v) for v in found if v is not None and abs(int(v)) > EXACT})
+            integers = np.array([int(v) for v in found if v is not None], object)
+            self._note({*integers[beyond_exact(integers)].tolist()})
         self.sketch.add(values, weights)
 
     def _note(self, large: set[int]) -> None:
@@ -375,7 +377,7 @@ class _Undecided:
     def _distinct(self) -> int:
         """Return the number of different values, as far as a rule asks for it."""
         low = self.sketch.cells.low
-        count = int((np.abs(low) <= EXACT).sum()) + len(self.large)
+        count = int((~beyond_exact(low)).sum()) + len(self.large)
         return max(self.sketch.distinct, len(low), count)
 
     def to_dict(self) -> dict[str, Any]:

@@ -1,0 +1,636 @@
+"""Cells of Arrow arrays and CSV files, as labels and as numbers.
+
+Labels come as indices into a dictionary, so that the work per label is done once per
+dictionary, not once per row. Decimals are floats, but those without a fraction are
+integers: that is what engines make of a sum of integers.
+
+A CSV file has no types, and a reader that guesses them block by block changes its mind
+in the middle of a file. Here a whole column of text is looked at: if its cells are all
+integers, or all numbers, it becomes one, missing codes apart. Cells such as "007" are
+codes, not numbers, and keep their zeros. Spaces around a cell are dropped. A `TextKind`
+is that rule: it sees a column piece by piece, and keeps just what the rule needs.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from functools import reduce
+from typing import Any
+from uuid import UUID
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from renyi.encoding.columns import (
+    DIGITS,
+    Label,
+    label_text,
+    plain_label,
+    ranked,
+    time_texts,
+)
+from renyi.encoding.rules import (
+    MAX_INTEGER_LABELS,
+    check_weights,
+    is_binned,
+    label_numbers,
+    no_weight,
+    not_numeric,
+    without_missing,
+)
+from renyi.warnings import warn
+
+Floats = NDArray[np.float64]
+Array = Any  # of pyarrow, which has no types
+
+_INTEGER = r"^[+-]?\d+$"
+_NUMBER = r"^[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$"
+_CODE = r"^[+-]?0\d"  # leading zeros: a code
+_COMMA = r"^[+-]?(\d+,\d+|\d{1,3}(,\d{3})+)$"  # a decimal comma, or thousands
+_NOT_A_NUMBER = ("nan", "NaN", "NAN")
+_NUMBERLIKE = r"[+-]?\.?\d|(nan|NaN|NAN)$"  # how a number begins, or none at all
+_SMALL_INTEGER = r"^-?\d{1,18}$"
+_DAYS = (-12_687_428, 11_248_737)  # of the years that Arrow writes as texts
+_WITHOUT_VIEWS = {
+    pa.string_view(): pa.large_string(),
+    pa.binary_view(): pa.large_binary(),
+}
+_LABELS = pa.dictionary(pa.int32(), pa.string())
+_FEW = 64
+_MANY = 256  # columns and rows of tables whose columns are read together
+_SHORT = 4096
+_CELLS = 2**20  # that are read together
+_MOST_WORDS = 2
+_ROWS = 2**14  # that are looked at at once: their texts stay in cache
+
+
+# ---- types
+
+
+def check_type(name: str, kind: pa.DataType) -> None:
+    """Raise an error that names a column whose cells are no labels and no numbers."""
+    if pa.types.is_nested(kind) and not pa.types.is_dictionary(kind):
+        raise TypeError(
+            f"Column {name!r} holds nested values ({kind}): give it one value a row."
+        )
+
+
+def check_moments(name: str, values: Array) -> None:
+    """Raise an error that names a column of moments for which Arrow has no text."""
+    kind = values.type
+    date = pa.types.is_date(values.type)
+    if not date and not pa.types.is_timestamp(kind):
+        return
+    day = 86_400 * 10 ** DIGITS["ms" if date else kind.unit]
+    if pa.types.is_date32(kind):
+        day = 1
+    low, high = (each.value for each in pc.min_max(values).values())
+    first, last = _DAYS
+    if low is not None and not first * day <= low <= high < (last + 1) * day:
+        raise ValueError(
+            f"Column {name!r} holds timestamps outside the years -32767 to 32767 "
+            f"({kind}): correct them, or convert them to text or numbers."
+        )
+
+
+def plain_type(kind: pa.DataType) -> pa.DataType:
+    """Return the type that `plain_array` gives values of a type."""
+    if isinstance(kind, pa.BaseExtensionType):
+        named = {"arrow.uuid": _LABELS, "arrow.bool8": pa.bool_()}
+        return named.get(kind.extension_name) or plain_type(kind.storage_type)
+    if pa.types.is_run_end_encoded(kind):
+        return plain_type(kind.value_type)
+    return _WITHOUT_VIEWS.get(kind, kind)
+
+
+def plain_array(column: Array) -> Array:
+    """Return the values of an extension type, or of one that Arrow can do little with.
+
+    UUIDs are their texts, runs are decoded, and views are plain texts or bytes.
+    """
+    kind = column.type
+    if getattr(kind, "extension_name", "") == "arrow.uuid":
+        cells = column.storage.dictionary_encode()
+        texts = [str(UUID(bytes=value)) for value in cells.dictionary.to_pylist()]
+        return pa.DictionaryArray.from_arrays(
+            cells.indices, pa.array(texts, pa.string())
+        )
+    if isinstance(kind, pa.BaseExtensionType):
+        return plain_array(column.storage).cast(plain_type(kind))
+    if pa.types.is_run_end_encoded(kind):
+        return plain_array(pc.run_end_decode(column))
+    made = plain_type(kind)
+    return column if made is kind else column.cast(made)
+
+
+def without_views(table: pa.Table) -> pa.Table:
+    """Return a table from which Arrow can take rows, which it cannot do from views."""
+    plain = [_WITHOUT_VIEWS.get(kind, kind) for kind in table.schema.types]
+    if plain == table.schema.types:
+        return table
+    return table.cast(pa.schema(zip(table.column_names, plain, strict=True)))
+
+
+def as_floats(column: Array) -> Array:
+    """Return numbers, or texts of numbers, as the nearest floats."""
+    if pa.types.is_decimal(column.type):
+        # Arrow's own cast is a unit in the last place off for one value in eight.
+        column = column.cast(pa.string())
+    return column.cast(pa.float64(), safe=not pa.types.is_integer(column.type))
+
+
+def requested_floats(name: str, column: Array) -> Array:
+    """Return a column of some type as floats, as the user asked for."""
+    try:
+        return as_floats(column)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        raise ValueError(
+            f"Column {name!r} is numeric but holds {column.type} that are not numbers: "
+            "correct it, or leave it out of --numeric."
+        ) from None
+
+
+def weight_floats(name: str, column: Array, start: int | None = 0) -> Floats:
+    """Return a column of weights; of what cannot be one, the first row is named.
+
+    No code means that a weight is missing. `start` is how many rows come before these,
+    None if that is not known.
+    """
+    if not len(column):
+        return np.empty(0)
+    if isinstance(column, pa.ChunkedArray):
+        pieces = column.chunks
+    else:
+        column = plain_array(column)
+        if pa.types.is_dictionary(column.type):
+            column = plain_array(column.dictionary_decode())
+        check_type(name, column.type)
+        if pa.types.is_string(column.type) or pa.types.is_large_string(column.type):
+            column = trimmed(column)
+        try:
+            values = np.asarray(as_floats(column), np.float64)
+            check_weights(values, name, start)
+            return values
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+            if len(column) == 1:
+                raise no_weight(start, column[0].as_py(), name) from None
+            half = len(column) // 2
+            pieces = column[:half], column[half:]
+    found = []
+    for piece in pieces:
+        found.append(weight_floats(name, piece, start))
+        start = None if start is None else start + len(piece)
+    return np.concatenate(found)
+
+
+def from_decimals(column: Array) -> Array:
+    """Return decimals as floats, whole ones as integers unless of over 64 bits."""
+    if column.type.scale != 0:
+        return as_floats(column)
+    if column.type.bit_width < 128:  # of which Arrow makes no integers
+        column = column.cast(pa.decimal128(column.type.precision, 0))
+    try:
+        return column.cast(pa.int64())
+    except pa.ArrowInvalid:
+        return column
+
+
+# ---- labels
+
+
+def entries(dictionary: Array) -> list[Any]:
+    """Return the values of a dictionary, times as texts."""
+    if pa.types.is_temporal(dictionary.type):
+        dictionary = time_texts(dictionary)
+    values: list[Any] = dictionary.to_pylist()
+    return values
+
+
+def coded(column: Array) -> tuple[Array, Array]:
+    """Return the cells of a column as indices, null if missing, and into what."""
+    kind = column.type
+    if pa.types.is_null(kind):
+        return pa.nulls(len(column), pa.int32()), pa.array([], pa.string())
+    if not pa.types.is_dictionary(kind):
+        if pa.types.is_decimal(kind):
+            column = from_decimals(column)
+        # Never null_encoding="encode": on string views it turns null into "".
+        column = column.dictionary_encode()
+    values = plain_array(column.dictionary)
+    if pa.types.is_dictionary(values.type):
+        values = values.dictionary_decode()
+    return column.indices, values
+
+
+def filled(indices: Array) -> NDArray[Any]:
+    """Return indices as an array, -1 for null, which alone would make them floats."""
+    if pa.types.is_unsigned_integer(indices.type):
+        indices = indices.cast(pa.int64())
+    found: NDArray[Any] = pc.fill_null(indices, -1).to_numpy()
+    return found
+
+
+def labels(dictionary: Array, text: str, missing: frozenset[str]) -> list[Label]:
+    """Return the label of each entry of a dictionary, None if it means missing.
+
+    Text is read as "integers", "numbers" or "figures", any other is trimmed; "" is of
+    columns of other types, and of text that is taken as it stands.
+    """
+    if text:
+        dictionary = trimmed(dictionary)
+    if text == "figures":
+        dictionary = numeric_labels(dictionary)
+    elif text in ("integers", "numbers"):
+        kind = pa.int64() if text == "integers" else pa.float64()
+        dictionary = without(dictionary, missing).cast(kind)
+    found = [plain_label(value) for value in entries(dictionary)]
+    return [None if label_text(label) in missing else label for label in found]
+
+
+def trimmed(texts: Array) -> Array:
+    """Return text without the spaces around it."""
+    if not pa.types.is_string(texts.type):
+        texts = texts.cast(pa.string())
+    return pc.utf8_trim_whitespace(texts)
+
+
+def without(texts: Array, missing: frozenset[str]) -> Array:
+    """Return text with null for what means missing."""
+    gone = pc.is_in(texts, pa.array(sorted(missing), pa.string()))
+    return pc.if_else(gone, pa.scalar(None, pa.string()), texts)
+
+
+def number_text(text: str) -> str:
+    """Return a number as labels are compared, and any other text as it is."""
+    if re.match(_CODE, text):
+        return text
+    if re.match(_INTEGER, text):
+        return label_text(int(text))  # a float may not tell it from its neighbours
+    return label_text(float(text)) if re.match(_NUMBER, text) else text
+
+
+def numeric_labels(texts: Array) -> Array:
+    """Return labels that are numbers as these are compared, each cell for itself."""
+    known = (None if text in _NOT_A_NUMBER else text for text in texts.to_pylist())
+    return pa.array([text and number_text(text) for text in known], pa.string())
+
+
+# ---- numbers
+
+
+def numbers(
+    name: str, column: Array, family: str, text: str, missing: frozenset[str]
+) -> tuple[Floats, bool]:
+    """Return cells as floats, NaN if missing, and whether they are whole by type."""
+    if text in ("integers", "numbers"):
+        whole = text == "integers"
+        indices = None
+        if pa.types.is_dictionary(column.type):
+            column = occurring(column)
+            indices = column.indices
+            column = column.dictionary
+        cells = _text_floats(name, without(trimmed(column), missing))
+        cells = cells if indices is None else cells.take(indices)
+    elif family in ("integer", "float") or pa.types.is_null(column.type):
+        whole = family == "integer"
+        cells = as_floats(column)
+    else:  # labels that the user wants as numbers
+        indices, dictionary = coded(column)
+        found = labels(dictionary, "words" if text else "", frozenset())
+        ordered, places = ranked(found)
+        codes = np.array([*places, len(ordered)])[filled(indices)]
+        return label_numbers(name, ordered, codes, missing)
+    return without_missing(cells.to_numpy(zero_copy_only=False), missing), whole
+
+
+def _text_floats(name: str, texts: Array) -> Array:
+    """Return text as floats; the first that is no number is named."""
+    try:
+        return texts.cast(pa.float64())
+    except pa.ArrowInvalid:
+        for text in pc.unique(texts.drop_null()):
+            try:
+                text.cast(pa.float64())
+            except pa.ArrowInvalid:
+                raise not_numeric(name, text.as_py()) from None
+        raise
+
+
+def occurring(column: Array) -> Array:
+    """Return a dictionary array whose dictionary has what occurs, and nothing else."""
+    size = len(column.dictionary)
+    places = column.indices.drop_null().to_numpy(zero_copy_only=False)
+    if size <= len(column) and (np.bincount(places, minlength=size) > 0).all():
+        return column
+    return column.dictionary_decode().dictionary_encode()
+
+
+# ---- what a column of text holds
+
+
+class TextKind:
+    """What a column of text holds, as far as it was seen."""
+
+    def __init__(self) -> None:
+        self.known = 0  # cells that are not missing
+        self.codes = False  # cells with leading zeros
+        self.integers = self.numbers = True
+        self.whole_figures = True  # are the numbers among the cells all integers
+        self.figures: set[str] = set()  # some of the numbers
+        self.words: set[str] = set()  # some of the others
+        self.word_cells = 0
+
+    def look_at(self, column: Array, missing: frozenset[str]) -> None:
+        """Add some cells of the column."""
+        if pa.types.is_dictionary(column.type) and len(column.dictionary) > len(column):
+            column = occurring(column)
+        indices, dictionary = coded(column)
+        if indices.null_count:
+            indices = indices.drop_null()
+        counts = np.bincount(indices.to_numpy(), minlength=len(dictionary))
+        if len(dictionary) <= _FEW and self._add_words(dictionary, counts, missing):
+            return
+        texts = without(trimmed(dictionary), missing)
+        known = texts.is_valid().to_numpy(zero_copy_only=False) & (counts > 0)
+        self.add(texts.filter(pa.array(known)), counts[known])
+
+    def _add_words(
+        self, dictionary: Array, counts: NDArray[np.int64], missing: frozenset[str]
+    ) -> bool:
+        """Add cells as `add` does if none of a few texts looks like a number."""
+        pairs = zip(dictionary.to_pylist(), counts.tolist(), strict=True)
+        found = [(text, count) for text, count in pairs if count and text is not None]
+        if any(text != text.strip() for text, _ in found):
+            return False
+        words = [(text, count) for text, count in found if text not in missing]
+        if any(re.match(_NUMBERLIKE, text) for text, _ in words):
+            return False
+        cells = sum(count for _, count in words)
+        self.known += cells
+        many = len(self.words) > _MOST_WORDS
+        if words and not self.codes and (not many or self.integers or self.numbers):
+            self.integers = self.numbers = False
+            self.word_cells += cells
+            if not many:
+                self.words |= {text for text, _ in words[: _MOST_WORDS + 1]}
+        return True
+
+    def add(self, texts: Array, counts: NDArray[np.int64]) -> None:
+        """Add different trimmed texts, none of them missing, with their cells."""
+        if not len(texts):
+            return
+        self.known += int(counts.sum())
+        many = len(self.words) > _MOST_WORDS
+        if self.codes or (many and not self.integers and not self.numbers):
+            return  # nothing makes it anything but words, without warning
+        leading = pc.match_substring_regex(texts, _CODE)
+        self.codes = self.codes or pc.any(leading).as_py()
+        self.integers = self.integers and _reads(texts, _INTEGER, pa.int64())
+        if self.integers:
+            self.figures = _some(self.figures, texts, MAX_INTEGER_LABELS)
+            return
+        matches = pc.match_substring_regex(texts, _NUMBER)
+        found = texts.filter(matches)
+        self.whole_figures = self.whole_figures and _reads(found, _INTEGER)
+        self.figures = _some(self.figures, found, MAX_INTEGER_LABELS)
+        places = np.flatnonzero(~matches.to_numpy(zero_copy_only=False))
+        if len(places):
+            self.word_cells += int(counts[places].sum())
+            words = texts.take(places)
+            absent = pc.is_in(words, pa.array(_NOT_A_NUMBER))
+            self.numbers = self.numbers and pc.all(absent).as_py()
+            self.words = _some(self.words, words, _MOST_WORDS)
+
+    def merge(self, other: TextKind) -> None:
+        """Add what another one saw."""
+        self.known += other.known
+        self.codes |= other.codes
+        self.integers &= other.integers
+        self.numbers &= other.numbers
+        self.whole_figures &= other.whole_figures
+        both = sorted(self.figures | other.figures)
+        self.figures = set(both[: MAX_INTEGER_LABELS + 1])
+        self.words = set(sorted(self.words | other.words)[: _MOST_WORDS + 1])
+        self.word_cells += other.word_cells
+
+    @property
+    def may_be_number(self) -> bool:
+        """Whether the column can still turn out to be of integers or numbers."""
+        return not self.codes and (self.integers or self.numbers)
+
+    @property
+    def undecided(self) -> bool:
+        """Whether more cells may make it a column of numbers, or nearly one."""
+        # One that begins with several words, or words alone, is not worth a look.
+        nearly = self.figures and not self.codes and len(self.words) <= _MOST_WORDS
+        return self.may_be_number or bool(nearly)
+
+    @property
+    def name(self) -> str:
+        """What the column is: "integers", "numbers" or "words"."""
+        if not self.known or self.codes:
+            return "words"
+        if self.integers:
+            return "integers"
+        if self.whole_figures and self.word_cells == 0:
+            return "words"  # integers of too many digits
+        return "numbers" if self.numbers and self.figures else "words"
+
+    def warn(self, column: str) -> None:
+        """Warn of a column that would be binned but for a word or two, such as NA."""
+        if self.name != "words" or self.codes or not self.word_cells:
+            return
+        if all(re.match(_COMMA, word) for word in self.words):
+            warn(
+                f"Column {column!r} has numbers with a comma, such as "
+                f"{min(self.words)!r}, and was treated as labels. To use them as "
+                "numbers, write a decimal comma as a point, and leave out a comma that "
+                "groups thousands."
+            )
+            return
+        if not is_binned(self.whole_figures, len(self.figures)):
+            return  # labels either way
+        if self.word_cells * 2 <= self.known and len(self.words) <= _MOST_WORDS:
+            shown = " and ".join(map(repr, sorted(self.words)))
+            warn(
+                f"Column {column!r} would be numeric except for {shown} "
+                f"({self.word_cells:,} of {self.known:,} cells), and was treated as "
+                "labels: if this means missing, pass it as a missing code (--missing "
+                f"{min(self.words)})."
+            )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain form for JSON."""
+        both = {"figures": sorted(self.figures), "words": sorted(self.words)}
+        return {**vars(self), **both}
+
+    @classmethod
+    def from_dict(cls, data: Any) -> TextKind:
+        """Return what a plain form holds, checked."""
+        made = cls()
+        good = isinstance(data, dict) and set(data) == set(vars(made))
+        for name, value in vars(made).items():
+            wanted = list if isinstance(value, set) else type(value)
+            good = good and type(data[name]) is wanted
+        texts = [*data["figures"], *data["words"]] if good else [None]
+        if not all(isinstance(text, str) for text in texts):
+            raise ValueError("what is known of a column of text is not valid")
+        for name, value in data.items():
+            setattr(made, name, set(value) if isinstance(value, list) else value)
+        return made
+
+
+def _some(known: set[str], texts: Array, most: int) -> set[str]:
+    """Add different texts to those known, until there are more than `most`."""
+    return known if len(known) > most else known | {*texts[: most + 1].to_pylist()}
+
+
+def _reads(texts: Array, pattern: str, kind: Any = None) -> bool:
+    """Whether all texts match a pattern, and can be read as a type."""
+    for some in (texts[:_FEW], texts):  # most columns of labels show it at once
+        matches = pc.match_substring_regex(some, pattern)
+        if not pc.all(matches, min_count=0).as_py():
+            return False
+    try:
+        if kind is not None:
+            texts.cast(kind)
+    except pa.ArrowInvalid:  # more digits than an integer holds
+        return False
+    return True
+
+
+# ---- whole columns of CSV files
+
+
+def typed_columns(
+    columns: Mapping[str, pa.ChunkedArray],
+    missing: frozenset[str],
+    kinds: Mapping[str, str],
+) -> list[Array]:
+    """Return columns of text, each as `typed` does; short ones many at a time."""
+    found = dict.fromkeys(columns)
+    groups: dict[str | None, list[str]] = {}
+    rows = len(next(iter(columns.values()), ()))
+    if 0 < rows < _SHORT and len(columns) >= _MANY:
+        for name in columns:
+            groups.setdefault(kinds.get(name), []).append(name)
+    step = max(1, _CELLS // max(rows, 1))
+    for kind, names in groups.items():
+        for low in range(0, len(names), step):
+            some = names[low : low + step]
+            cells = pa.concat_arrays([c for n in some for c in columns[n].chunks])
+            found.update(zip(some, _together(cells, rows, missing, kind), strict=True))
+    return [
+        typed(name, column, missing, kinds.get(name)) if cells is None else cells
+        for (name, column), cells in zip(columns.items(), found.values(), strict=True)
+    ]
+
+
+def _together(
+    cells: Array, rows: int, missing: frozenset[str], kind: str | None
+) -> list[Array | None]:
+    """Return the columns of `rows` cells each; None for one that `typed` must look at.
+
+    That is any column whose cells are not all words, all integers, or all numbers.
+    """
+    count = len(cells) // rows
+    if kind == "verbatim":
+        return [cells.slice(j * rows, rows) for j in range(count)]
+    indices, dictionary = coded(cells)
+    dictionary = trimmed(dictionary)
+    if kind == "figure":
+        dictionary = numeric_labels(dictionary)
+    texts = without(dictionary, missing)
+    patterns = (_INTEGER, _SMALL_INTEGER, _NUMBER, _CODE, rf"^({_NUMBERLIKE})")
+    flags = [pc.match_substring_regex(texts, pattern) for pattern in patterns]
+    integer, small, number, code, like = (pc.fill_null(each, False) for each in flags)
+    odd = pc.or_(code, pc.and_not(integer, small))
+    plain = pc.and_not(number, odd)
+    try:
+        floats = pc.if_else(plain, texts, None).cast(pa.float64()).take(indices)
+    except pa.ArrowInvalid:  # a number that Arrow does not read
+        return [None] * count
+    whole = pc.and_(plain, small)
+    integers = pc.if_else(whole, texts, None).cast(pa.int64()).take(indices)
+    words = dictionary.take(indices)
+
+    def every(*flags: Array) -> NDArray[np.bool_]:
+        """Whether all known cells of a column are of one of these."""
+        held = reduce(pc.or_, (texts.is_null(), *flags))
+        found = pc.fill_null(held.take(indices), True).to_numpy(zero_copy_only=False)
+        return np.asarray(found.reshape(count, rows).all(axis=1))
+
+    empty = every()
+    no_number = every(pc.invert(like))
+    whole = every(whole)
+    known = every(plain)
+    if kind == "label":
+        empty[:] = True
+    elif kind == "number":
+        whole[:] = no_number[:] = False
+    made: list[Array | None] = []
+    for j in range(count):
+        found = None
+        if empty[j] or no_number[j]:
+            found = words
+        elif known[j]:
+            found = integers if whole[j] else floats
+        made.append(None if found is None else found.slice(j * rows, rows))
+    return made
+
+
+def typed(
+    name: str, column: pa.ChunkedArray, missing: frozenset[str], kind: str | None = None
+) -> pa.ChunkedArray:
+    """Return a column of text as integers or numbers if that is what its cells are.
+
+    `kind` says what it is: "label", "number", "figure" (labels that are numbers), or
+    "verbatim".
+    """
+    if kind == "verbatim":
+        return column
+    few = _few(column)
+    if few is None or any(cell != cell.strip() for cell in few):
+        column = pc.utf8_trim_whitespace(column)
+    if kind == "figure":
+        indices, dictionary = coded(column.combine_chunks())
+        column = pa.chunked_array([numeric_labels(dictionary).take(indices)])
+        few = _few(column)
+    if kind == "label":
+        return column
+    if kind != "number" and few is not None:
+        known = [cell.strip() for cell in few if cell and cell.strip() not in missing]
+        if not any(re.match(_NUMBERLIKE, cell) for cell in known):
+            return column
+    cells = without(column, missing)
+    if cells.null_count == len(cells):
+        return column
+    if kind == "number":
+        return _text_floats(name, cells)
+    found = TextKind()
+    present = cells.drop_null()
+    for low in range(0, len(present), _ROWS):
+        seen = pc.value_counts(present[low : low + _ROWS])
+        found.add(seen.field("values"), seen.field("counts").to_numpy())
+    if kind is None:
+        found.warn(name)
+    if found.name == "words":
+        return column
+    try:
+        return cells.cast(pa.int64() if found.name == "integers" else pa.float64())
+    except pa.ArrowInvalid:  # a number that Arrow does not read
+        return column
+
+
+def _few(column: pa.ChunkedArray) -> list[str] | None:
+    """Return the different cells of a column that begins as one of few labels.
+
+    Thousands of columns are read much sooner if each needs a look at a few texts only.
+    """
+    if len(pc.unique(column[:_FEW])) == min(len(column), _FEW) > 1:
+        return None
+    values = pc.unique(column)
+    return None if len(values) > _FEW else values.to_pylist()

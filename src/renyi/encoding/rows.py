@@ -1,0 +1,263 @@
+"""Rows in memory as codes: those to train on, and the sample that calibrates.
+
+Codes are the narrow waist of every source of rows: small integers, one row of a block
+per column of the table.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from renyi.encoding.arrays import as_objects, column_names
+from renyi.encoding.arrow import without_views
+from renyi.encoding.columns import Column, Columns, Levels, check_column
+from renyi.encoding.encoder import Encoder, target_encoder
+from renyi.encoding.rules import (
+    NO_ROWS,
+    check_features,
+    check_names,
+    check_sample_weight,
+    check_target,
+    counted_rows,
+    no_counted_rows,
+    no_target,
+)
+from renyi.warnings import warn_dropped
+
+Floats = NDArray[np.float64]
+
+SAMPLE = 2**14
+"""Rows on which probabilities are calibrated, where there are more."""
+_GOLDEN = np.uint64(0x9E3779B97F4A7C15)  # 2**64 by the golden ratio
+
+
+@dataclass(frozen=True, eq=False)
+class TrainingRows:
+    """Rows as codes of their encoder, with the codes of their classes."""
+
+    encoder: Encoder
+    target: Column  # the classes
+    codes: NDArray[Any]  # (d, n)
+    y: NDArray[Any]  # codes of the classes
+    sample_weight: Floats | None  # None means 1 throughout
+
+    @property
+    def n_indicators(self) -> int:
+        """Number of categories of all columns."""
+        return int(self.encoder.columns.sizes.sum())
+
+    @property
+    def weights(self) -> Floats:
+        """Weight of each row."""
+        ones = self.sample_weight is None
+        return np.ones(len(self.y)) if ones else np.asarray(self.sample_weight)
+
+    @property
+    def effective_n(self) -> float:
+        """Number of rows, a row of weight 2 counting twice."""
+        return float(np.maximum(self.weights, 1).sum())
+
+    def part(self, kept: NDArray[Any]) -> TrainingRows:
+        """Return some of the rows."""
+        if kept.all():
+            return self
+        kept = np.flatnonzero(kept)
+        weights = None if self.sample_weight is None else self.sample_weight[kept]
+        codes = self.codes[:, kept]
+        return replace(self, codes=codes, y=self.y[kept], sample_weight=weights)
+
+    def joined(self, other: TrainingRows) -> TrainingRows:
+        """Rows of both, over the categories of both."""
+        pairs = zip(self.encoder.columns, other.encoder.columns, strict=True)
+        columns = Columns.of(a.union(b) for a, b in pairs)
+        weights = None
+        if self.sample_weight is not None or other.sample_weight is not None:
+            weights = np.concatenate([self.weights, other.weights])
+        return TrainingRows(
+            replace(self.encoder.joined(other.encoder), columns=columns),
+            self.target,
+            np.hstack([self.over(columns), other.over(columns)]),
+            np.concatenate([self.y, other.y]),
+            weights,
+        )
+
+    def over(self, columns: Columns) -> NDArray[Any]:
+        """Codes of these rows in `columns`, which hold all their categories."""
+        if self.encoder.columns == columns:
+            return self.codes
+        dtype = np.min_scalar_type(int(columns.sizes.max()))
+        pairs = zip(self.encoder.columns, columns, self.codes, strict=True)
+        return np.stack(
+            [mine.places(wide).astype(dtype)[row] for mine, wide, row in pairs]
+        )
+
+
+def in_sample(places: NDArray[Any], n: int) -> NDArray[np.bool_]:
+    """Tell which of n rows are in the sample, by their places.
+
+    All are where n is small. Else rows are chosen by their places alone, spread evenly
+    by the golden ratio, `SAMPLE` of them but for a few: every road takes the same, and
+    those of more rows are among those of fewer, so that blocks can be added.
+    """
+    if n <= SAMPLE:
+        return np.ones(len(places), bool)
+    keys = places.astype(np.uint64) * _GOLDEN
+    return np.asarray(keys < np.uint64(2**64 * SAMPLE // n))
+
+
+class RowSample(NamedTuple):
+    """The sample of the first n rows, and the places of its rows among them."""
+
+    rows: TrainingRows
+    places: NDArray[np.int64]
+    n: int
+
+    @classmethod
+    def of(cls, block: TrainingRows, start: int = 0, n: int | None = None) -> RowSample:
+        """Sample a block of n rows in all, the first of them at the place `start`."""
+        places = np.arange(start, start + len(block.y))
+        n = len(places) if n is None else n
+        kept = in_sample(places, n)
+        return cls(block.part(kept), places[kept], n)
+
+    def joined(self, block: TrainingRows) -> RowSample:
+        """Sample these rows and the next ones."""
+        n = self.n + len(block.y)
+        kept = in_sample(self.places, n)
+        new = RowSample.of(block, self.n, n)
+        places = np.concatenate([self.places[kept], new.places])
+        return RowSample(self.rows.part(kept).joined(new.rows), places, n)
+
+
+# ---- tables
+
+
+def coded_rows(
+    X: Any,
+    y: Any = None,
+    target: str | None = None,
+    encoder: Encoder | None = None,
+    sample_weight: Any = None,
+    *,
+    refuse_identifiers: bool = True,
+) -> TrainingRows:
+    """Return the rows of a table that count, as codes of an encoder fitted to them.
+
+    Parameters are those of `Marginals.from_data`.
+    """
+    encoder = encoder or Encoder()
+    X, y, target = _split(X, y, target)
+    if not len(y):
+        raise ValueError(NO_ROWS)
+    weights = check_sample_weight(sample_weight, len(y))
+    answer, classes, counts = counted_target(y, target, encoder, weights)
+    if not counts.all():
+        rows = np.flatnonzero(counts)
+        X = take_rows(X, rows)
+        weights = None if weights is None else weights[rows]
+    fitted, codes = encoder.fit_transform(
+        X, weights, refuse_identifiers=refuse_identifiers
+    )
+    if refuse_identifiers:
+        check_target(answer, len(classes))
+    return TrainingRows(fitted, answer, codes, classes, weights)
+
+
+def counted_target(
+    y: Any, name: str, encoder: Encoder, weights: Floats | None
+) -> tuple[Column, NDArray[np.intp], NDArray[np.bool_]]:
+    """Return the classes of the rows that count, their codes, and which these are."""
+    answer, codes = encoded_target(y, name, encoder)
+    kept = counted_rows(codes >= 0, weights)
+    if not kept.all():  # classes that no row has are none
+        if not kept.any():
+            raise no_counted_rows(name)
+        used, codes = np.unique(codes[kept], return_inverse=True)
+        labels = tuple(answer.categories[k] for k in used)
+        answer = Column(name, Levels("label", labels))
+    return answer, codes, kept
+
+
+def encoded_target(
+    y: Any, name: str, encoder: Encoder
+) -> tuple[Column, NDArray[np.intp]]:
+    """Return the classes of a target and each row's code; -1 where it is missing."""
+    fitted, (codes,) = target_encoder(encoder).fit_transform(
+        _as_column(y, name), refuse_identifiers=False
+    )
+    labels = fitted.columns[0].categories
+    codes = codes.astype(np.intp)
+    if None in labels:
+        labels = labels[:-1]
+        codes[codes == len(labels)] = -1
+        if not labels:
+            raise no_target(name)
+        warn_dropped(int((codes < 0).sum()), name)
+    return Column(name, Levels("label", labels)), codes
+
+
+def _as_column(y: Any, name: str) -> Any:
+    """Return the classes as a frame of one column."""
+    if hasattr(y, "columns"):
+        raise ValueError("y must be one column of classes; it is a whole table.")
+    if isinstance(y, pd.Series):
+        return y.to_frame(name)
+    if isinstance(y, (pa.Array, pa.ChunkedArray)):
+        return pa.table([y], names=[name])
+    if hasattr(y, "__arrow_c_stream__"):
+        return pa.table([pa.chunked_array(y)], names=[name])
+    array = as_objects(y)
+    if array.ndim != 1:
+        raise ValueError(f"y must be one column of classes; it has {array.ndim} axes.")
+    return pd.DataFrame({name: array})
+
+
+def _split(X: Any, y: Any, target: str | None) -> tuple[Any, Any, str]:
+    """Return features, classes and the target's name."""
+    names = column_names(X)
+    if y is not None:
+        name = str(target or getattr(y, "name", None) or "y")
+        if names is not None and name in names:
+            raise ValueError(
+                f"The target is named {name!r} like a column of X: give it another "
+                "name with target=, or drop that column."
+            )
+        if len(y) != len(X):
+            raise ValueError(f"X has {len(X)} rows, but y has {len(y)}.")
+        if names is None:
+            X = as_objects(X) if isinstance(X, (list, tuple)) else X
+            if getattr(X, "shape", ())[1:] == (0,):
+                names = []
+        if names is not None:
+            check_features(names, name)
+        return X, y, name
+    if target is None:
+        raise ValueError("Give the classes y, or the name of their column as target=.")
+    if names is None:
+        raise ValueError("With an array, give the classes y: columns have no names.")
+    check_column(names, target, "to predict")
+    check_names(names)
+    rest = [name for name in names if name != target]
+    check_features(rest, target)
+    if hasattr(X, "iloc"):
+        where = names.index(target)
+        keep = [j for j in range(len(names)) if j != where]
+        return X.iloc[:, keep], X.iloc[:, where], target
+    return X.select(rest), X[target], target
+
+
+def take_rows(X: Any, rows: NDArray[Any]) -> Any:
+    """Return some rows of a frame, an array or a sequence."""
+    if hasattr(X, "iloc"):
+        return X.iloc[rows]
+    if isinstance(X, pa.Table):
+        return without_views(X).take(rows)
+    if hasattr(X, "take") and not isinstance(X, np.ndarray):
+        return X.take(rows)
+    return X[rows] if hasattr(X, "__arrow_c_stream__") else as_objects(X)[rows]

@@ -1,0 +1,183 @@
+"""The scorecard as a table to read, print or import: CSV and Markdown.
+
+Beside the points of every category there is a row for what every row starts from, and
+one for labels that training never saw: adding up points gives the model's scores.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from renyi.encoding.columns import MISSING_TEXT, RARE, label_text
+from renyi.exports.functions import check_odds
+from renyi.formatting import csv_text, percent, point_digits, printable
+from renyi.scorecard import by_importance, moved_to, point_names
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from renyi.encoding.columns import Column
+    from renyi.encoding.encoder import Encoder
+    from renyi.scorecard import Scorecard
+
+OTHER = "(any other)"  # labels that training never saw
+START = "(start)"  # what every row has before any points
+_NAMED = 12  # labels that were merged as rare, in one sentence
+# An underscore within a word is a letter.
+_MARKS = re.compile(r"[\\`*|<>&\[\]#~]|(?<!\w)_|_(?!\w)")
+
+
+def table(card: Scorecard, odds: float = 1.0, merged: bool = True) -> pd.DataFrame:
+    """Return all points: the start, then the features that matter most.
+
+    Labels that were `merged` as rare have rows of their own, but no counts.
+    """
+    import pandas as pd
+
+    check_odds(card, odds)
+    card = (card if odds == 1 else moved_to(card, odds)).mapped
+    columns = card.encoder.columns
+    tables, starts = card.tables
+    own = ["feature", "category", "count", "share"]
+    shown = [*own, *point_names(card.classes, own)]
+    points = [*np.split(card.per_class(tables), starts[1:])]
+    counts = np.split(card.counts, np.cumsum(columns.sizes)[:-1])
+    first = card.per_class(np.atleast_2d(card.intercept))[0]
+    rows: list[tuple[Any, ...]] = [("", START, None, None, *first)]
+    for j in by_importance(card).tolist():
+        column = columns[j]
+        sizes = [*counts[j].tolist(), 0]
+        total = counts[j].sum()
+        before = None
+        for text, place in category_places(column, merged):
+            n = sizes[place] if place != before else None  # told of all that is rare
+            share = None if n is None else n / total
+            rows.append((column.name, text, n, share, *points[j][place]))
+            before = place
+    kinds = {2: "Float64" if has_weights(card) else "Int64", 3: "Float64"}
+    points_of = dict.fromkeys(range(4, len(shown)), np.float64)
+    # As objects: pandas holds a lone surrogate in no other way.
+    frame = pd.DataFrame(rows, dtype=object).astype({**points_of, **kinds})
+    frame.columns = pd.Index(shown, dtype=object)
+    return frame
+
+
+def csv(card: Scorecard, odds: float) -> str:
+    """Return the table as CSV, to the last bit."""
+    return csv_text(table(card, odds))
+
+
+def text(card: Scorecard, odds: float) -> str:
+    """Return the table in Markdown, and how to use it."""
+    import pandas as pd
+
+    frame = table(card, odds, merged=False)
+    digits = point_digits(frame.iloc[1:, 4:].abs().to_numpy().max(initial=0.0))
+    signed = f"{{:+.{digits}f}}".format
+    rows = [
+        (name, text, "" if pd.isna(share) else percent(share), *map(signed, p))
+        for name, text, _, share, *p in frame.itertuples(index=False)
+    ]
+    head = ["feature", "category", "share", *frame.columns[4:]]
+    target = "" if card.target is None else f" for {card.target}"
+    parts = [
+        f"# {markdown_text(f'Scorecard{target}')}",
+        markdown_table(head, rows, 2),
+        f"A row starts from the points of {START} and adds those of its categories; "
+        f"{OTHER} is a label unseen in training. The answer is the class with the most "
+        "points, the first one if several tie.",
+        *map(markdown_text, merged_labels(card.encoder, card.encoder.feature_names)),
+        *([_probability(card)] if odds == 1 or card.calibration is not None else []),
+    ]
+    return "\n\n".join(parts) + "\n"
+
+
+def _probability(card: Scorecard) -> str:
+    """Return how points become probabilities."""
+    c = card.calibration
+    if c is None:
+        return (
+            "Probabilities are the nearest ones to the points, each increased by "
+            f"1/{card.n_classes}."
+        )
+    factor = c.factor(card.n_classes)
+    return (
+        f"Probabilities are in proportion to exp({factor:.6g} × points of the class)."
+    )
+
+
+# ---- what tables of points show
+
+
+def has_weights(card: Scorecard) -> bool:
+    """Whether the counts of a scorecard are of weights rather than of rows."""
+    return bool(np.mod(card.counts, 1).any())
+
+
+def category_places(column: Column, merged: bool) -> list[tuple[str, int]]:
+    """Return the categories as they are shown, and which of the points each has.
+
+    Labels that were `merged` as rare stand behind "(rare)" if they are asked for. What
+    training never saw comes last, if there can be such a cell.
+    """
+    levels = column.levels
+    found = [(text, place) for place, text in enumerate(levels.texts)]
+    if merged and RARE in levels.categories:
+        place = levels.categories.index(RARE)
+        labels = [label_text(label) for label in levels.rare if label != RARE]
+        found[place + 1 : place + 1] = [(text, place) for text in labels]
+    other = unseen_text(column)
+    return found if other is None else [*found, (other, len(levels.categories))]
+
+
+def unseen_text(column: Column) -> str | None:
+    """Return how a cell is called that training never saw, if there can be one."""
+    if column.kind != "number":
+        return OTHER
+    # A number lies in a bin, and a cell without one is missing.
+    return None if None in column.categories else MISSING_TEXT
+
+
+def merged_labels(encoder: Encoder, listed: Collection[str]) -> list[str]:
+    """Return a sentence for each column of which labels were merged as rare.
+
+    `listed` are the features that are shown. CSV names the labels of single columns.
+    """
+    told = []
+    tuples = encoder.order > 1
+    for column in encoder.single.columns:
+        merged = [label_text(label) for label in column.levels.rare if label != RARE]
+        shown = tuples or column.name in listed
+        if merged and shown and RARE in column.levels.categories:
+            few = merged if tuples else merged[:_NAMED]
+            texts = ", ".join(map(repr, few))
+            more = len(merged) - len(few)
+            texts += f" and {more} more, which the CSV names" * (more > 0)
+            told.append(f"{RARE} of {column.name!r} is any of {texts}.")
+    return told
+
+
+# ---- Markdown
+
+
+def markdown_text(text: str) -> str:
+    r"""Return a text on one line, in which nothing means anything to Markdown.
+
+    >>> print(markdown_text("a|b\n<i>"))
+    a\|b \<i\>
+    """
+    return _MARKS.sub(r"\\\g<0>", " ".join(printable(text).split()))
+
+
+def markdown_table(
+    head: Sequence[str], rows: Sequence[Sequence[str]], left: int
+) -> str:
+    """Return a table; columns after the first `left` ones are of numbers."""
+    rule = ["---" if k < left else "---:" for k in range(len(head))]
+    lines = [[markdown_text(cell) for cell in head], rule]
+    lines += [[markdown_text(cell) for cell in row] for row in rows]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)

@@ -1,0 +1,603 @@
+"""Genotypes: .bed files by memory map, .pgen files through pgenlib; filters.
+
+Both become `PackedGenotypes` of PLINK's two-bit codes, the same bytes for the same
+calls, with tables of samples and of variants beside them. A1 is the allele that is
+counted: the first of .bim, ALT of .pvar. No memory is taken before the sizes of the
+files agree.
+
+*Filters* are applied in PLINK's order: lists and places first, then samples with too
+many missing calls, then variants with too many, then rare alleles. Frequencies are
+those of founders; a male has one copy of X.
+
+*Haploid calls.* A male's X is written as if he had two equal copies, and counts so
+(plink2's ``--xchr-model 2``, which its ``--score`` uses too). A variant of X at which a
+male is heterozygous is left out, as are Y and MT; a warning says so.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from renyi import endings
+from renyi.files import first_line
+from renyi.formatting import number_of
+from renyi.genotypes.packed import (
+    MISSING,
+    OBSERVED,
+    ONE,
+    TWO,
+    PackedGenotypes,
+    code_counts,
+    missing_per_sample,
+    pack,
+    variant_bytes,
+)
+from renyi.genotypes.samples import listed_samples, listed_variants
+from renyi.genotypes.tables import (
+    HAPLOID,
+    chromosome_name,
+    read_bim,
+    read_fam,
+    read_psam,
+    read_pvar,
+)
+from renyi.limits import check_memory
+from renyi.progress import Progress, ProgressCallback
+from renyi.sources.files import existing
+from renyi.validation import import_extra
+from renyi.warnings import warn
+
+_MAGIC = b"\x6c\x1b"
+_BED_HEAD = 3  # bytes before the genotypes, or before the index
+_PGEN_HEAD = 12
+_BLOCK = 2**25  # bytes of calls that are unpacked at a time
+# Codes by copies of ALT: none, one, two; -9 (missing) is 3 in its last bits.
+_CODES = np.array([*OBSERVED[::-1], MISSING], np.uint8)
+_UP = 1 + 1e-11  # a share that is equal to a limit stays within it, as in plink2
+_REGION = re.compile(r"([^:]+):(\d[\d,]{0,20})-(\d[\d,]{0,20})")
+
+Floats = NDArray[np.float64]
+Mask = NDArray[np.bool_]
+Say = Callable[[str], object]
+
+
+@dataclass(frozen=True, eq=False)
+class Genotypes:
+    """Genotypes with the samples and the variants they are of.
+
+    `read_genotypes` makes them.
+
+    Parameters
+    ----------
+    packed : PackedGenotypes
+        Two-bit codes of .bed: 0 two copies of A1, 1 missing, 2 one copy, 3 none.
+    samples : DataFrame
+        Columns fid, iid, father, mother, sex (1 male, 2 female, 0 not known) and
+        phenotype, all text; a row per sample.
+    variants : DataFrame
+        Columns chromosome, id, position, a1 and a2; a row per variant. A1 is the first
+        allele of .bim, and ALT of .pvar.
+    path : str
+        The file they are from.
+
+    Examples
+    --------
+    >>> G = Genotypes(
+    ...     PackedGenotypes.from_codes([[0, 2, 3], [3, 3, 1]]),
+    ...     pd.DataFrame({"iid": ["a", "b", "c"]}),
+    ...     pd.DataFrame({"id": ["rs1", "rs2"]}),
+    ...     "tiny.bed",
+    ... )
+    >>> G
+    <Genotypes of 3 samples and 2 variants from tiny.bed>
+    >>> G.select(variants=[1]).variants["id"].tolist()
+    ['rs2']
+    """
+
+    packed: PackedGenotypes
+    samples: pd.DataFrame
+    variants: pd.DataFrame
+    path: str
+
+    def __repr__(self) -> str:
+        size = f"{len(self.samples):,} samples and {len(self.variants):,} variants"
+        return f"<Genotypes of {size} from {self.path}>"
+
+    def select(self, samples: Any = None, variants: Any = None) -> Genotypes:
+        """Return some of them.
+
+        Parameters
+        ----------
+        samples, variants : array-like, optional
+            Ascending indices, or truth values; all by default.
+
+        Returns
+        -------
+        Genotypes
+        """
+        found = replace(self, packed=self.packed.take(samples, variants))
+        if samples is not None:
+            rows = self.samples.iloc[np.asarray(samples)].reset_index(drop=True)
+            found = replace(found, samples=rows)
+        if variants is not None:
+            rows = self.variants.iloc[np.asarray(variants)].reset_index(drop=True)
+            found = replace(found, variants=rows)
+        return found
+
+
+def genotype_path(path: str | os.PathLike[str]) -> Path | None:
+    """Return the .bed or .pgen file that a name means; None if it means another file.
+
+    A prefix means its .bed file, or its .pgen file. Files of other programs are refused
+    with the command that converts them.
+    """
+    name = os.fspath(path)
+    _check_foreign(name)
+    if name.endswith(endings.GENOTYPES):
+        return existing(name)
+    if not os.path.exists(name):
+        for ending in endings.GENOTYPES:
+            if os.path.isfile(name + ending):
+                return Path(name + ending)
+    return None
+
+
+def _check_foreign(name: str) -> None:
+    """Refuse files of other programs, and those beside genotypes."""
+    stem, dot, ending = name.rpartition(".")
+    for other, parts in endings.BESIDE_GENOTYPES.items():
+        if dot + ending in parts and os.path.isfile(stem + other):
+            raise ValueError(
+                f"{name} is only a part of a genotype file set: name {stem}{other}."
+            )
+    for ending, words in _CONVERSIONS.items():
+        if name.endswith(ending):
+            stem = name.removesuffix(ending)
+            command = words.format(name=name, stem=stem)
+            raise ValueError(
+                f"{name} is not read directly: convert it with 'plink2 {command} "
+                f"--out {stem}', then name {stem}.pgen."
+            )
+
+
+_CONVERSIONS = {
+    ".bgen": "--bgen {name} ref-first --sample {stem}.sample --make-pgen",
+    ".vcf": "--vcf {name} --max-alleles 2 --make-pgen",
+    ".vcf.gz": "--vcf {name} --max-alleles 2 --make-pgen",
+    ".bcf": "--bcf {name} --max-alleles 2 --make-pgen",
+    ".ped": "--pedmap {stem} --make-pgen",
+}
+
+
+def read_genotypes(
+    path: str | os.PathLike[str], progress: ProgressCallback | None = None
+) -> Genotypes:
+    r"""Read a .bed or .pgen file, with the two files beside it.
+
+    The calls of a .bed file are mapped into memory as they are. Those of a .pgen file
+    are read through pgenlib (extra ``genetics``) and packed: hard calls, without phase
+    and dosages.
+
+    Parameters
+    ----------
+    path : str or path
+        The file, or its name without the ending.
+    progress : callable, optional
+        Called with a `Progress` while a .pgen file is read.
+
+    Returns
+    -------
+    Genotypes
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> place = pathlib.Path(tempfile.mkdtemp(), "tiny.bed")
+    >>> _ = place.write_bytes(bytes([0x6C, 0x1B, 1, 0b11_10_00]))
+    >>> _ = place.with_suffix(".bim").write_text("1 rs1 0 100 A G\n")
+    >>> samples = "F1 a 0 0 1 1\nF2 b 0 0 2 2\nF3 c 0 0 2 2\n"
+    >>> _ = place.with_suffix(".fam").write_text(samples)
+    >>> G = read_genotypes(place)
+    >>> G.packed.codes().tolist(), G.variants["id"].tolist()
+    ([[0, 2, 3]], ['rs1'])
+    """
+    place = genotype_path(path)
+    if place is None:
+        raise ValueError(
+            f"{existing(path)} holds no genotypes: name a .bed or a .pgen file."
+        )
+    about = [_check_beside(place, Path(each)) for each in files_beside(str(place))]
+    head = _head(place)
+    is_bed = place.suffix == ".bed"
+    samples = (read_fam if is_bed else read_psam)(about[0])
+    variants = (read_bim if is_bed else read_pvar)(about[1])
+    n = len(samples)
+    d = len(variants)
+    if head[2] == 1:  # a .pgen file may be a .bed file by its contents
+        data = _mapped(place, n, d, about)
+    else:
+        data = _unpacked(place, head, n, d, about, progress)
+    found = Genotypes(PackedGenotypes(data, n), samples, variants, str(place))
+    kept = (variants["position"] >= 0).to_numpy(bool)
+    if kept.all():
+        return found
+    many = number_of(int((~kept).sum()), "variant")
+    if not kept.any():
+        raise ValueError(f"All of {many} of {place} have negative positions.")
+    warn(f"Left out {many} of {place} with negative positions, as PLINK does.")
+    return found.select(variants=kept)
+
+
+def files_beside(path: str) -> tuple[str, str]:
+    """Return the files of samples and of variants that belong to a file of calls."""
+    stem, dot, ending = path.rpartition(".")
+    samples, variants = endings.BESIDE_GENOTYPES[dot + ending]
+    return stem + samples, stem + variants
+
+
+def _check_beside(place: Path, found: Path) -> Path:
+    """Refuse what is compressed or not there."""
+    packed = found.with_name(found.name + ".zst")
+    if not found.exists() and packed.exists():
+        raise ValueError(
+            f"{packed} is compressed: unpack it with 'plink2 --zst-decompress {packed} "
+            f"{found}'."
+        )
+    if not found.exists():
+        raise FileNotFoundError(
+            f"There is no {found}, which belongs to {place}: put it in the same folder."
+        )
+    return found
+
+
+def _head(place: Path) -> bytes:
+    """Return how a file begins, its mode third; refuse what holds no genotypes."""
+    with place.open("rb") as stream:
+        head = stream.read(_PGEN_HEAD)
+    if len(head) < 3:
+        what = f"it has {number_of(len(head), 'byte')} only"
+        raise ValueError(f"{place} is not a {place.suffix} file: {what}.")
+    if head[:2] != _MAGIC:
+        raise ValueError(
+            f"{place} is not a {place.suffix} file: it begins with "
+            f"{head[:3].hex(' ')!r}, not with {_MAGIC.hex(' ')!r}."
+        )
+    stem = place.with_suffix("")
+    if head[2] == 0:
+        raise ValueError(
+            f"{place} is stored sample by sample, as PLINK did before 2009: convert it "
+            f"with 'plink1.9 --bfile {stem} --make-bed --out {stem}-variants'."
+        )
+    if place.suffix == ".bed" and head[2] != 1:
+        raise ValueError(
+            f"{place} is not a .bed file: its third byte is {head[2]}, not 1"
+            f"{' (a .pgen file may have been renamed)' if head[2] < 0x20 else ''}."
+        )
+    return head
+
+
+# ---- .bed
+
+
+def _mapped(place: Path, n: int, d: int, about: list[Path]) -> NDArray[np.uint8]:
+    """Map the genotypes of a .bed file into memory, if its size is right."""
+    width = variant_bytes(n)
+    size = place.stat().st_size - _BED_HEAD
+    needed = width * d
+    if size != needed:
+        state = "truncated" if size < needed else "longer than it should be"
+        hint = ""
+        if width and size and size % width == 0:
+            hint = f"; it has the size of {size // width:,} variants"
+        elif size and size % d == 0:
+            most = 4 * (size // d)
+            hint = f"; it has the size of {most - 3:,} to {most:,} samples"
+        raise ValueError(
+            f"{place} is {state}, or belongs to other files: {n:,} samples "
+            f"({about[0].name}) and {d:,} variants ({about[1].name}) take "
+            f"{needed + _BED_HEAD:,} bytes, and it has {size + _BED_HEAD:,}{hint}."
+        )
+    return np.asarray(np.memmap(place, np.uint8, "r", _BED_HEAD, (d, width)))
+
+
+# ---- .pgen
+
+
+def _unpacked(
+    place: Path,
+    head: bytes,
+    n: int,
+    d: int,
+    about: list[Path],
+    progress: ProgressCallback | None,
+) -> NDArray[np.uint8]:
+    """Read the hard calls of a .pgen file, some variants at a time, and pack them."""
+    if len(head) < _PGEN_HEAD:
+        raise ValueError(f"{place} is truncated: it has {len(head)} bytes.")
+    facts = (("samples", 7, n, about[0]), ("variants", 3, d, about[1]))
+    for what, at, count, path in facts:
+        declared = int.from_bytes(head[at : at + 4], "little")
+        if declared != count:
+            raise ValueError(
+                f"{place} declares {declared:,} {what}, but {path} has {count:,}: the "
+                "files do not belong together."
+            )
+    _check_length(place, head, n, d)
+    need = "Files .pgen need the package pgenlib"
+    otherwise = ", or convert the file with 'plink2 --pfile … --make-bed'"
+    reader = import_extra("pgenlib", "genetics", need, otherwise).PgenReader
+    width = variant_bytes(n)
+    check_memory(width * d + 3 * _BLOCK, f"Reading {place}")
+    begun = time.monotonic()
+    step = max(1, _BLOCK // (4 * width))
+    try:
+        with reader(os.fsencode(place), n, d) as calls:
+            data = np.empty((d, width), np.uint8)
+            copies = np.empty((min(step, d), n), np.int8)
+            codes = np.zeros((min(step, d), 4 * width), np.uint8)
+            for low in range(0, d, step):
+                high = min(low + step, d)
+                calls.read_range(low, high, copies[: high - low])
+                codes[: high - low, :n] = _CODES[copies[: high - low] & 3]
+                pack(codes[: high - low], data[low:high])
+                if progress is not None:
+                    spent = time.monotonic() - begun
+                    progress(Progress(f"reading {place}", spent, high / d))
+    except (RuntimeError, OSError) as error:
+        reason = first_line(error).removeprefix("b'").partition(".\\n")[0]
+        raise ValueError(
+            f"{place} is damaged or truncated ({reason}): take a fresh copy of it."
+        ) from None
+    return data
+
+
+def _check_length(place: Path, head: bytes, n: int, d: int) -> None:
+    """Refuse a .pgen file that is not as long as its own index says.
+
+    Of the modes that plink2 writes: records of one width (2), and records of any width
+    (16), whose widths are in a header, 65,536 variants at a time.
+    """
+    size = place.stat().st_size
+    end = _PGEN_HEAD + variant_bytes(n) * d
+    kind = head[11] & 15
+    alleles = head[11] >> 4 & 3
+    flags = head[11] >> 6
+    if head[2] == 0x10 and kind < 8:
+        blocks = -(-d // 2**16)
+        last = (d - 1) % 2**16 + 1
+        width = kind % 4 + 1
+
+        def types(k: int) -> int:
+            return -(-k // 2) if kind < 4 else k
+
+        full = types(2**16) + 2**16 * (width + alleles) + (flags == 3) * 2**13
+        with place.open("rb") as stream:
+            stream.seek(_PGEN_HEAD + 8 * (blocks - 1))
+            end = int.from_bytes(stream.read(8), "little")
+            stream.seek(full * (blocks - 1) + types(last), os.SEEK_CUR)
+            raw = np.frombuffer(stream.read(width * last), np.uint8)
+        digits = raw[: len(raw) // width * width].reshape(-1, width).sum(0, np.int64)
+        end += int(digits @ 256 ** np.arange(width))
+    elif head[2] != 2:
+        return
+    if size != end:
+        state = "truncated" if size < end else "longer than it should be"
+        raise ValueError(
+            f"{place} is {state}: {end:,} bytes by its own index, but it has {size:,}."
+        )
+
+
+# ---- filters
+
+
+@dataclass(frozen=True)
+class Filters:
+    """What to keep of some genotypes; lists and options that are empty keep all."""
+
+    keep: str | None = None  # files of samples
+    remove: str | None = None
+    extract: str | None = None  # files of ids of variants
+    exclude: str | None = None
+    chromosomes: Sequence[str] = ()  # and ranges of them, such as 1-22
+    regions: Sequence[str] = ()  # such as 6:25,000,000-34,000,000
+    mind: float | None = None  # largest share of missing calls of a sample
+    geno: float | None = None  # and of a variant
+    maf: float | None = None  # smallest frequency of the rarer allele
+
+    def apply(self, genotypes: Genotypes, say: Say = lambda line: None) -> Genotypes:
+        """Return what is kept; `say` is told of every step, in PLINK's manner."""
+        found = self.apply_lists(genotypes, say)
+        for option, path in (("extract", self.extract), ("exclude", self.exclude)):
+            if path is not None:
+                kept = listed_variants(path, found.variants) == (option == "extract")
+                found = _narrowed(found, option, say, variants=kept)
+        if self.chromosomes:
+            kept = _on_chromosomes(found.variants, self.chromosomes)
+            found = _narrowed(found, "chr", say, variants=kept)
+        if self.regions:
+            kept = _in_regions(found.variants, self.regions)
+            found = _narrowed(found, "region", say, variants=kept)
+        found = _without_male_heterozygotes(without_haploid(found))
+        if self.mind is not None:
+            kept = missing_per_sample(found.packed) <= self.mind * found.packed.d * _UP
+            found = _narrowed(found, "mind", say, samples=kept)
+        counts = None
+        if self.geno is not None:
+            counts = code_counts(found.packed)
+            kept = counts[:, MISSING] <= self.geno * found.packed.n * _UP
+            found = _narrowed(found, "geno", say, variants=kept)
+            counts = counts[kept]
+        if self.maf is not None:
+            kept = minor_allele_frequencies(found, counts) >= self.maf / _UP
+            found = _narrowed(found, "maf", say, variants=kept)
+        return found
+
+    def apply_lists(
+        self, genotypes: Genotypes, say: Say = lambda line: None
+    ) -> Genotypes:
+        """Return the samples that lists keep."""
+        found = genotypes
+        for option, path in (("keep", self.keep), ("remove", self.remove)):
+            if path is not None:
+                kept = listed_samples(path, found.samples) == (option == "keep")
+                found = _narrowed(found, option, say, samples=kept)
+        return found
+
+
+def _narrowed(
+    genotypes: Genotypes,
+    option: str,
+    say: Say,
+    samples: Mask | None = None,
+    variants: Mask | None = None,
+) -> Genotypes:
+    """Return what an option keeps, unless that is nothing."""
+    what, kept = ("sample", samples) if variants is None else ("variant", variants)
+    assert kept is not None
+    count = int(kept.sum())
+    if not count:
+        raise ValueError(
+            f"--{option} leaves no {what} of {genotypes.path}: check its value, or "
+            "whether the ids and chromosomes are written as there."
+        )
+    gone = number_of(len(kept) - count, what)
+    say(f"--{option}: {number_of(count, what)} remaining ({gone} removed).")
+    return genotypes if count == len(kept) else genotypes.select(samples, variants)
+
+
+# ---- places
+
+
+def _on_chromosomes(variants: pd.DataFrame, names: Sequence[str]) -> Mask:
+    wanted: set[str] = set()
+    for text in (part for name in names for part in name.split(",") if part):
+        ends = [chromosome_name(end) for end in text.split("-")]
+        if len(ends) == 2 and all(end.isdecimal() for end in ends):
+            wanted |= {str(k) for k in range(int(ends[0]), min(int(ends[1]), 99) + 1)}
+        elif len(ends) == 1:
+            wanted.add(ends[0])
+        else:
+            raise ValueError(
+                f"--chr {text} is not a chromosome or a range such as 1-22; name X, Y, "
+                "XY and MT one by one."
+            )
+    return variants["chromosome"].isin(wanted).to_numpy(bool)
+
+
+def _in_regions(variants: pd.DataFrame, regions: Sequence[str]) -> Mask:
+    kept = np.zeros(len(variants), bool)
+    position = variants["position"].to_numpy()
+    for region in regions:
+        match = _REGION.fullmatch(region)
+        if match is None:
+            example = "6:25000000-34000000"
+            raise ValueError(f"--region {region} is not a place such as {example}.")
+        low, high = (int(text.replace(",", "")) for text in match.groups()[1:])
+        there = variants["chromosome"] == chromosome_name(match[1])
+        kept |= there.to_numpy(bool) & (low <= position) & (position <= high)
+    return kept
+
+
+# ---- haploid calls
+
+
+def without_haploid(genotypes: Genotypes) -> Genotypes:
+    """Leave out Y and MT, whose calls count as two copies of what is one."""
+    haploid = genotypes.variants["chromosome"].isin(HAPLOID).to_numpy(bool)
+    if haploid.all():
+        raise ValueError(
+            f"Only variants of Y and MT are left of {genotypes.path}: their calls are "
+            "haploid, and they are neither learned from nor scored."
+        )
+    if not haploid.any():
+        return genotypes
+    many = number_of(int(haploid.sum()), "variant")
+    warn(f"Left out {many} of Y and MT, because their calls are haploid.")
+    return genotypes.select(variants=~haploid)
+
+
+def _without_male_heterozygotes(genotypes: Genotypes) -> Genotypes:
+    """Leave out where a male has two different copies of X."""
+    on_x, males = _sex_linked(genotypes)
+    if not (on_x.any() and males.any()):
+        return genotypes
+    wrong = np.zeros(genotypes.packed.d, np.int64)
+    wrong[on_x] = code_counts(genotypes.packed.take(males, on_x))[:, ONE]
+    if not wrong.any():
+        return genotypes
+    many = number_of(int((wrong > 0).sum()), "variant")
+    worst = int(wrong.argmax())
+    warn(
+        f"Left out {many} of X at which males are heterozygous, most often "
+        f"{genotypes.variants['id'].iloc[worst]!r} ({wrong[worst]:,} of "
+        f"{number_of(int(males.sum()), 'male')}): check their sex, or make such "
+        "calls missing with plink2 --set-hh-missing."
+    )
+    return genotypes.select(variants=wrong == 0)
+
+
+def _sex_linked(genotypes: Genotypes) -> tuple[Mask, Mask]:
+    """Return which variants lie on X, and which samples are male."""
+    on_x = (genotypes.variants["chromosome"] == "X").to_numpy(bool)
+    return on_x, (genotypes.samples["sex"] == "1").to_numpy(bool)
+
+
+# ---- frequencies
+
+
+def minor_allele_frequencies(
+    genotypes: Genotypes, counts: NDArray[np.int64] | None = None
+) -> Floats:
+    """Return the frequency of the rarer allele among founders, 0 without calls.
+
+    `counts` are those of the codes of all samples, where they are known.
+    """
+    first = founders(genotypes.samples)
+    packed = genotypes.packed
+    (on_x, males) = _sex_linked(genotypes)
+    if counts is None or not first.all():
+        counts = code_counts(packed.take(samples=first))
+    copies, total = _allele_counts(counts)
+    if on_x.any() and (males & first).any():
+        one, of = _allele_counts(code_counts(packed.take(males & first, on_x)))
+        copies[on_x] -= one / 2  # a male's two equal copies are one
+        total[on_x] -= of / 2
+    share = np.zeros(len(total))
+    np.divide(copies, total, out=share, where=total > 0)
+    return np.minimum(share, 1 - share, out=share)
+
+
+def founders(samples: pd.DataFrame) -> Mask:
+    """Return which samples have no parents in the study."""
+    alone = (samples["father"] == "0") & (samples["mother"] == "0")
+    return alone.to_numpy(bool)
+
+
+def frequency_of(counts: NDArray[Any]) -> Floats:
+    """Return the frequency of A1 from counts (d, 4) by code; NaN if unobserved."""
+    copies, total = _allele_counts(counts)
+    with np.errstate(invalid="ignore"):
+        return copies / total
+
+
+def _allele_counts(counts: NDArray[Any]) -> tuple[Floats, Floats]:
+    """Return the copies of A1 and of both alleles at every variant."""
+    numbers = counts.astype(np.float64)
+    copies = 2 * numbers[:, TWO] + numbers[:, ONE]
+    return copies, 2 * (numbers.sum(axis=1) - numbers[:, MISSING])
+
+
+def genotype_shares(frequency: Floats) -> Floats:
+    """Return the shares (d, 3) of two, one and no copies of A1 (Hardy–Weinberg)."""
+    f = frequency
+    return np.column_stack([f**2, 2 * f * (1 - f), (1 - f) ** 2])

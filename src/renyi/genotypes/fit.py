@@ -1,0 +1,424 @@
+r"""What two samples have in common, and the points of variants, under one coding.
+
+A coding gives variant j a matrix B_j of four rows, one per code; two samples have
+``A[a, b] = Σ_j B_j[code of a] · B_j[code of b]`` in common, and weights β of samples
+make points ``B_j B_jᵀ s_j`` of the four codes, s_j the sums of β by code.
+
+* Categories: B_j is the identity; A counts agreements.
+* Missing as the mean: the row of a missing genotype is the variant's observed
+  frequencies μ_j of the codes 0, 2, 3.
+* Additive: one column, the copies of A2; where missing their mean, or 0 beside a column
+  of its own that marks what is missing.
+
+A differs from whole numbers, which are counted exactly, only by terms of the missing
+genotypes: where a misses, B_j[missing]·B_j[code of b], half of it where b misses too,
+minus what the count had there; then the same with a and b exchanged.
+
+*The fit.* `fit_kernel` takes any A = W Wᵀ and covariates X beside it, without penalty
+as the intercept is: these then are projected out instead of the mean, P = I − UUᵀ with
+U an orthonormal basis of X and the ones. For two classes with y in {0, 1}::
+
+    (PAP/n + alpha·I) nβ = P y,     s = X b + A β,     y − s = n·alpha·β,
+
+and the rows of a group g without the group: ``y_g − (I − H_gg)⁻¹ (y_g − s_g)`` with
+``I − H = alpha·(PAP/n + UUᵀ + alpha)⁻¹ − UUᵀ·alpha/(1 + alpha)``. Those are the scores
+of a fit to all others at an unchanged total penalty n·alpha.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from renyi.genotypes.gpu import DeviceGenotypes
+from renyi.genotypes.packed import (
+    CODES,
+    COPIES,
+    MISSING,
+    NONE,
+    OBSERVED,
+    ONE,
+    PackedGenotypes,
+    agreement,
+    code_counts,
+    copy_products,
+    missing_products,
+    scores,
+    sums,
+)
+from renyi.solvers.krylov import Product, conjugate_gradients, spectrum
+from renyi.solvers.ridge import (
+    AlphaChoice,
+    HeldOut,
+    alpha_grid,
+    choose,
+    corrected,
+    eigen,
+    inverse_factor,
+)
+
+Floats = NDArray[np.float64]
+
+MISSING_AS = ("category", "mean")
+"""What a missing genotype counts as."""
+EIGEN_ROWS = 1_000
+"""Up to here all alphas are tried by one decomposition; beyond, some by factors."""
+_STRIDE = 2  # steps of the grid by which those are sought
+_FLAT = 1e-3  # a step that improves by no larger share is the last
+_DETERMINED = 1e-10  # of I − H: below, the others do not determine a fit
+_SMALLEST = 1e-4  # alpha worth trying, as a share of the mean eigenvalue
+
+
+@dataclass(frozen=True, eq=False)
+class GenotypeKernel:
+    """Genotypes under a coding, with the means that stand for missing ones.
+
+    `means` are the frequencies of the codes 0, 2, 3 among those observed, (d, 3), or
+    None if missing is a category. Products are computed `on_gpu` if there is one.
+    """
+
+    G: PackedGenotypes
+    dominance: bool
+    means: Floats | None
+    on_gpu: DeviceGenotypes | None = None
+
+    @classmethod
+    def of(
+        cls, G: PackedGenotypes, dominance: bool, missing: str, device: str = "cpu"
+    ) -> GenotypeKernel:
+        """Take the means of these samples, if need be."""
+        on_gpu = DeviceGenotypes(G) if device == "cuda" else None
+        if missing == "category":
+            return cls(G, dominance, None, on_gpu)
+        seen = code_counts(G)[:, OBSERVED].astype(np.float64)
+        means = seen / np.maximum(seen.sum(axis=1, keepdims=True), 1)
+        return cls(G, dominance, means, on_gpu)
+
+    def matrix(self) -> Floats:
+        """Return A."""
+        if not self.dominance:
+            A = copy_products(self.G)
+        elif self.on_gpu is None:
+            A = agreement(self.G)
+        else:
+            A = self.on_gpu.agreement()
+        table = self._of_missing()
+        if table is not None:
+            A += missing_products(self.G, table)
+        return A
+
+    def multiply(self, V: Floats) -> Floats:
+        """Return A V of V (n, k)."""
+        if self.on_gpu is None:
+            return scores(self.G, self.points(V))
+        if self.dominance and self.means is None:
+            return self.on_gpu.gram(V)
+        return self.on_gpu.scores(self.points(V))
+
+    def points(self, beta: Floats) -> Floats:
+        """Return the points of the codes, (d, 4) or (d, 4, k), from weights β."""
+        found = sums(self.G, beta) if self.on_gpu is None else self.on_gpu.sums(beta)
+        return self._coded(found)
+
+    def _of_missing(self) -> Floats | None:
+        """Return what the counts lack where one sample misses: by the other's code."""
+        table = np.zeros((self.G.d, CODES))
+        if self.means is None:
+            if self.dominance:
+                return None
+            table[:, MISSING] = 0.5
+            return table
+        if self.dominance:
+            table[:, OBSERVED] = self.means
+            table[:, MISSING] = ((self.means**2).sum(axis=1) - 1) / 2
+        else:
+            mean = self._mean_copies()
+            table[:, OBSERVED] = mean[:, None] * COPIES[OBSERVED]
+            table[:, MISSING] = mean**2 / 2
+        return table
+
+    def _mean_copies(self) -> Floats:
+        assert self.means is not None
+        return np.asarray(self.means @ COPIES[OBSERVED])
+
+    def _coded(self, sums: Floats) -> Floats:
+        """Return the points of the codes from sums of weights by code."""
+        if self.dominance and self.means is None:
+            return sums
+        S = sums[:, :, None] if sums.ndim == 2 else sums
+        out = S.copy()
+        if self.dominance:
+            assert self.means is not None
+            out[:, OBSERVED] += self.means[:, :, None] * S[:, [MISSING]]
+            out[:, MISSING] = (self.means[:, :, None] * out[:, OBSERVED]).sum(axis=1)
+        else:
+            per_copy = S[:, ONE] + 2 * S[:, NONE]
+            if self.means is not None:
+                mean = self._mean_copies()[:, None]
+                per_copy += mean * S[:, MISSING]
+                out[:, MISSING] = mean * per_copy
+            out[:, OBSERVED] = COPIES[OBSERVED, None] * per_copy[:, None]
+        return out[:, :, 0] if sums.ndim == 2 else out
+
+
+# ---- a given matrix
+
+
+class KernelFit(NamedTuple):
+    """Weights of the rows, and the scores of each without itself or its group."""
+
+    beta: Floats  # (n,)
+    coefficients: Floats  # of the ones and of the covariates
+    choice: AlphaChoice
+    left_out: Floats  # (n,): estimates of P(1)
+    together: NDArray[Any] | None  # numbers the rows that were left out together
+    rounds: int = 0
+    residual: float = 0.0  # of conjugate gradients, the largest
+
+
+class _Projected(NamedTuple):
+    """The problem ``(G + alpha) n^½ β = target``, with UUᵀ added to G."""
+
+    G: Floats
+    U: Floats
+    target: Floats
+    y: Floats
+
+
+def unpenalised(
+    n: int, covariates: Floats | None, names: Sequence[object] = ()
+) -> Floats:
+    """Return the ones and the covariates, if none is a combination of the others."""
+    X = np.ones((n, 1))
+    if covariates is not None:
+        X = np.concatenate([X, covariates], axis=1)
+    scale = np.linalg.norm(X, axis=0)
+    _, R = np.linalg.qr(X / np.where(scale > 0, scale, 1))
+    idle = np.flatnonzero(np.abs(np.diag(R)) < 1e-10)
+    if len(R) < X.shape[1] or idle.size:
+        which = int(idle[0]) if idle.size else len(R)
+        name = repr(names[which - 1]) if names else which
+        raise ValueError(
+            f"covariate {name} is constant, or a combination of those before it: "
+            "leave it out."
+        )
+    return X
+
+
+def fit_kernel(
+    A: Floats,
+    y: NDArray[Any],
+    alpha: float | str,
+    n_features: int,
+    covariates: Floats | None = None,
+    groups: NDArray[Any] | None = None,
+) -> KernelFit:
+    """Fit two classes, 0 and 1, from what every two rows have in common.
+
+    `A` is overwritten. Scores are left out by row, or by group where `groups` numbers
+    them. The coefficients are those of ``y − n·alpha·β − Aβ``, which the caller has by
+    products that are cheaper than another copy of A; here they are empty.
+    """
+    n = len(A)
+    X = unpenalised(n, covariates)
+    U = np.linalg.qr(X)[0]
+    T = A @ U
+    T -= U @ (U.T @ T) / 2
+    for low in range(0, n, 256):
+        block = A[low : low + 256]
+        block -= T[low : low + 256] @ U.T + U[low : low + 256] @ T.T
+        block /= n
+        block += U[low : low + 256] @ U.T
+    target = np.asarray(y, np.float64)
+    problem = _Projected(A, U, (target - U @ (U.T @ target)) / np.sqrt(n), target)
+    if isinstance(alpha, str):
+        choice, beta, left = _choose(problem, alpha_grid(n_features), groups)
+    else:
+        beta, left = _leave_groups_out(problem, alpha, groups)
+        choice = AlphaChoice("given", alpha, *_judged(left, target))
+    return KernelFit(beta, np.zeros(0), choice, left, groups)
+
+
+def _judged(left: Floats, y: Floats) -> tuple[float | None, float | None]:
+    """Risk and error of left-out scores; none where a fit is undefined."""
+    if not np.isfinite(left).all():
+        return None, None
+    return float(((y - left) ** 2).mean()), float(((left > 0.5) != (y > 0.5)).mean())
+
+
+def _leave_groups_out(
+    problem: _Projected, alpha: float, groups: NDArray[Any] | None
+) -> tuple[Floats, Floats]:
+    """Return β and the scores of every row by a fit without its group."""
+    G, U, target, y = problem
+    lower = inverse_factor(G, alpha)
+    a = lower.T @ (lower @ target)
+    root = np.sqrt(len(y))
+    residual = alpha * root * a
+    off = U / np.sqrt(1 + alpha)
+    left = _without(residual, np.sqrt(alpha) * lower, np.sqrt(alpha) * off, groups)
+    return a / root, y - left
+
+
+def _without(
+    residual: Floats, factor: Floats | None, U: Floats, groups: NDArray[Any] | None
+) -> Floats:
+    """Return residuals of rows that are left out, alone or with their group.
+
+    From those of the fit, ``(I − H)_gg⁻¹ r_g``, with ``I − H = factorᵀfactor − UUᵀ``,
+    the factor I if it is None; infinite where the others do not determine a fit.
+    """
+    if groups is None:
+        own = 1.0 if factor is None else np.einsum("ij,ij->j", factor, factor)
+        return _each_alone(residual, own - (U**2).sum(axis=1))
+    out = np.full(len(residual), np.inf)
+    order = np.argsort(groups, kind="stable")
+    starts = np.flatnonzero(np.diff(groups[order])) + 1
+    for rows in np.split(order, starts):
+        r = residual[rows]
+        u = U[rows]
+        if factor is None:  # (I − UUᵀ)⁻¹ = I + U(I − UᵀU)⁻¹Uᵀ, however many rows
+            values, vectors = np.linalg.eigh(np.eye(u.shape[1]) - u.T @ u)
+            part = u @ vectors
+            left = r + part @ ((part.T @ r) / np.maximum(values, _DETERMINED))
+        else:
+            part = factor[:, rows]
+            values, vectors = np.linalg.eigh(part.T @ part - u @ u.T)
+            left = vectors @ ((vectors.T @ r) / np.maximum(values, _DETERMINED))
+        if values[0] > _DETERMINED:
+            out[rows] = left
+    return out
+
+
+def _each_alone(residual: Floats, kept: Floats) -> Floats:
+    """Return residuals of rows left out one by one, from the diagonal of I − H."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.where(kept > _DETERMINED, residual / kept, np.inf)
+
+
+def covariates_alone(
+    y: NDArray[Any], covariates: Floats | None, groups: NDArray[Any] | None
+) -> Floats:
+    """Return the scores of rows by least squares without them or their groups."""
+    target = np.asarray(y, np.float64)
+    U = np.linalg.qr(unpenalised(len(target), covariates))[0]
+    return target - _without(target - U @ (U.T @ target), None, U, groups)
+
+
+def _choose(
+    problem: _Projected, alphas: Floats, groups: NDArray[Any] | None
+) -> tuple[AlphaChoice, Floats, Floats]:
+    """Choose alpha by what is left out; return β and the scores left out as well.
+
+    Few rows, all alphas by one decomposition. Many: generalised cross-validation by the
+    Lanczos process finds where to begin, and from there factors go downhill.
+    """
+    G, U, target, y = problem
+    n = len(y)
+    D = n + 1  # more indicators than rows: no floor
+    if groups is None and n <= EIGEN_ROWS:
+        values, vectors = eigen(G)
+        shrink = 1 / (values[:, None] + alphas)
+        a = vectors @ (shrink * (vectors.T @ target)[:, None])
+        off = (U**2).sum(axis=1)[:, None] / (1 + alphas)
+        kept = alphas * (vectors**2 @ shrink - off)
+        residual = _each_alone(alphas * np.sqrt(n) * a, kept)
+        wrong = ((y[:, None] - residual) > 0.5) != (y[:, None] > 0.5)
+        risks = (residual**2).mean(axis=0)
+        found = HeldOut(risks, risks, wrong.mean(axis=0))
+        choice = choose("loo", alphas, found, n, D)
+        return choice, *_leave_groups_out(problem, choice.alpha, groups)
+    alphas = alphas[alphas >= _SMALLEST * max(G.trace() - U.shape[1], 0) / n]
+    _, norm, df = spectrum(lambda V: G @ V, target[:, None], alphas)
+    df = df + U.shape[1] * (1 - 1 / (1 + alphas))
+    risks = corrected(alphas**2 * norm, df, n)
+    tried: dict[int, tuple[Floats, Floats]] = {}
+
+    def risk(place: int) -> float:
+        if not 0 <= place < len(alphas):
+            return np.inf
+        if place not in tried:
+            tried[place] = _leave_groups_out(problem, float(alphas[place]), groups)
+        return float(((y - tried[place][1]) ** 2).mean())
+
+    best = int(np.argmin(risks))
+    while True:
+        near = min((best - _STRIDE, best + _STRIDE), key=risk)
+        if not risk(near) < (1 - _FLAT) * risk(best):
+            break
+        best = near
+    places = sorted(tried)
+    judged = [_judged(tried[place][1], y) for place in places]
+    estimates = np.array([risk(place) for place in places])
+    errors = np.array([np.nan if error is None else error for _, error in judged])
+    found = HeldOut(estimates, estimates, errors)
+    choice = choose("loo", alphas[places], found, n, D)
+    return choice, *tried[places[choice.alphas.index(choice.alpha)]]
+
+
+def _basis(X: Floats) -> Floats:
+    """Return an orthonormal basis of what the rows of some folds determine."""
+    Q, R = np.linalg.qr(X)
+    if (np.abs(np.diag(R)) <= 1e-10 * np.linalg.norm(X, axis=0)).any():
+        raise ValueError(
+            "without a fifth of the samples the covariates do not determine a fit: "
+            "leave out those that few samples differ in."
+        )
+    return np.asarray(Q)
+
+
+def fit_products(
+    multiply: Product,
+    y: NDArray[Any],
+    alpha: float,
+    folds: NDArray[Any],
+    diagonal: float,
+    covariates: Floats | None = None,
+    tolerance: float = 1e-6,
+) -> KernelFit:
+    """Fit from products with A alone, by conjugate gradients, all folds at once.
+
+    `folds` numbers the rows that are left out together; `diagonal` is about that of A.
+    The fits without a fold keep the total penalty n·alpha. Scores are those of the
+    solutions as they are, however far the residual.
+    """
+    target = np.asarray(y, np.float64)
+    n = len(target)
+    K = int(folds.max()) + 1
+    X = unpenalised(n, covariates)
+    used = np.ones((n, K + 1), bool)
+    used[np.arange(n), folds] = False
+    bases = [_basis(X * kept[:, None]) for kept in used.T]
+
+    def project(V: Floats) -> Floats:
+        V = np.where(used, V, 0.0)
+        for column, U in enumerate(bases):
+            V[:, column] -= U @ (U.T @ V[:, column])
+        return V
+
+    right = project(np.repeat(target[:, None], K + 1, axis=1))
+    solved = conjugate_gradients(
+        lambda V: project(multiply(project(V))) / n,
+        right,
+        alpha,
+        np.full(n, diagonal / n),
+        tolerance,
+    )
+    beta = project(solved.Z) / n
+    rest = target[:, None] - multiply(beta)
+    b = np.stack(
+        [
+            np.linalg.lstsq(X[kept], (rest - n * alpha * beta)[kept, column])[0]
+            for column, kept in enumerate(used.T)
+        ],
+        axis=1,
+    )
+    without = target - rest[np.arange(n), folds] + (X * b.T[folds]).sum(axis=1)
+    choice = AlphaChoice("given", alpha, *_judged(without, target))
+    return KernelFit(
+        beta[:, K], b[:, K], choice, without, folds, solved.rounds, solved.residual
+    )

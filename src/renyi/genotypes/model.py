@@ -1,0 +1,503 @@
+r"""Two classes from packed genotypes, many variants and few samples.
+
+With A what every two samples have in common, the fit takes n unknowns however many
+variants there are (`renyi.genotypes.fit`): one
+factorisation of n × n numbers, or conjugate gradients on products with the packed
+genotypes. Sums of the samples' weights then are the points of every variant.
+
+In-sample figures mean nothing where variants outnumber samples, and none is given:
+every figure is of samples that the fit which scores them has not seen.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, Self
+
+import numpy as np
+import pandas as pd
+from numpy.typing import ArrayLike, NDArray
+
+from renyi import rules
+from renyi.genotypes import packed
+from renyi.genotypes.fit import (
+    MISSING_AS,
+    GenotypeKernel,
+    KernelFit,
+    covariates_alone,
+    fit_kernel,
+    fit_products,
+    unpenalised,
+)
+from renyi.genotypes.packed import PackedGenotypes, packed_of
+from renyi.limits import memory_budget
+from renyi.solvers.calibration import Calibration, temperature
+from renyi.solvers.metrics import auc, left_out_auc
+from renyi.solvers.ridge import AlphaChoice, LeftOut, check_alpha
+from renyi.validation import check_choice
+
+Floats = NDArray[np.float64]
+
+EXACT_SAMPLES = 15_000
+"""Up to so many, a factorisation is sooner done than conjugate gradients."""
+FOLDS = 5
+CHOICE_SAMPLES = 2_000  # of whom alpha is chosen where there are too many
+TOLERANCE = 1e-6
+_LEVEL = 1e-10  # scores that are further apart are never taken for equal
+_ROUNDING = 1e-14  # of scores, times d/alpha; smaller differences rank nobody
+_LEFT_OUT = {
+    "sample": "leave-one-out",
+    "group": "leave-one-group-out",
+    "fold": f"{FOLDS}-fold cross-fit",
+}
+
+
+@dataclass(frozen=True)
+class GenotypeFigures:
+    """What the fit is worth on samples it has not seen.
+
+    Parameters
+    ----------
+    method : str
+        How samples were left out: "leave-one-out", "leave-one-group-out" or a cross-fit
+        by folds, in which groups stay together.
+    n_samples, n_groups : int
+        Samples, and groups that were left out one by one.
+    error, risk, auc : float
+        Share of wrong answers, mean of (s − y)² with the estimate s of P(class 1), and
+        area under the curve, of left-out scores.
+    auc_interval : tuple of float
+        Its 95 % interval, 1.5 times as wide as DeLong's: see `left_out_auc`.
+    majority_error : float
+        Share of the rarer class: the error of always answering the other.
+    covariates_error, covariates_risk, covariates_auc : float or None
+        The same of a fit to the covariates alone.
+    residual : float
+        What conjugate gradients left of the equations, as a share; 0 if factorised. The
+        figures are of the solutions as they are.
+    """
+
+    method: str
+    n_samples: int
+    n_groups: int
+    error: float
+    risk: float
+    auc: float
+    auc_interval: tuple[float, float]
+    majority_error: float
+    covariates_error: float | None = None
+    covariates_risk: float | None = None
+    covariates_auc: float | None = None
+    residual: float = 0.0
+
+
+class GenotypeModel:
+    """What `GenotypeClassifier` learns and answers, without scikit-learn."""
+
+    alpha_choice_: AlphaChoice
+    calibration_: Calibration | None
+    figures_: GenotypeFigures
+
+    def __init__(
+        self,
+        alpha: float | str = "auto",
+        dominance: bool = True,
+        missing: str = "category",
+        solver: str = "auto",
+        device: str = "cpu",
+        random_state: int | None = None,
+    ) -> None:
+        self.alpha = alpha
+        self.dominance = dominance
+        self.missing = missing
+        self.solver = solver
+        self.device = device
+        self.random_state = random_state
+
+    def fit(
+        self,
+        G: Any,
+        y: ArrayLike,
+        covariates: ArrayLike | None = None,
+        groups: ArrayLike | None = None,
+    ) -> Self:
+        """Fit to samples of two classes.
+
+        Parameters
+        ----------
+        G : PackedGenotypes, or an object that has them as ``packed``
+            The genotypes.
+        y : array-like of shape (n,)
+            The class of every sample.
+        covariates : array-like of shape (n, q), optional
+            Numbers beside the genotypes, fitted without penalty.
+        groups : array-like of shape (n,), optional
+            Samples that must be left out together, as those of a family.
+
+        Returns
+        -------
+        self
+        """
+        genotypes = packed_of(G)
+        alpha = self._check()
+        self.classes_, labels = _two_classes(y, genotypes.n)
+        C = _covariates(covariates, genotypes.n)
+        members = _groups(groups, genotypes.n)
+        if not genotypes.d:
+            raise ValueError("there are no variants to fit: keep at least one.")
+        kernel = self._kernel(genotypes)
+        if self._exact(genotypes.n):
+            A = kernel.matrix()
+            fit = fit_kernel(A, labels, alpha, genotypes.d, C, members)
+            del A
+        else:
+            fit = self._iterate(kernel, labels, alpha, C, members)
+        self._keep(kernel, fit, labels, C, members)
+        return self
+
+    def _check(self) -> float | str:
+        check_choice("missing", self.missing, MISSING_AS)
+        check_choice("solver", self.solver, ("auto", "exact", "cg"))
+        check_choice("device", self.device, ("cpu", "cuda"))
+        alpha = check_alpha(self.alpha)
+        if alpha == 0:
+            raise ValueError(
+                "alpha must be positive: with more variants than samples a fit without "
+                "penalty is not determined. Give a small number."
+            )
+        return alpha
+
+    def _kernel(self, G: PackedGenotypes) -> GenotypeKernel:
+        return GenotypeKernel.of(G, self.dominance, self.missing, self.device)
+
+    def _exact(self, n: int) -> bool:
+        if self.solver == "auto":
+            return n <= EXACT_SAMPLES and 4 * 8 * n**2 <= memory_budget()
+        return self.solver == "exact"
+
+    def _iterate(
+        self,
+        kernel: GenotypeKernel,
+        y: NDArray[np.int64],
+        alpha: float | str,
+        C: Floats | None,
+        groups: NDArray[np.int64] | None,
+    ) -> KernelFit:
+        """Fit by conjugate gradients; alpha by a factorisation for some samples.
+
+        The best total penalty n·alpha is a ratio of two variances, and does not grow
+        with the number of samples.
+        """
+        G = kernel.G
+        rng = np.random.default_rng(self.random_state)
+        members = np.arange(G.n) if groups is None else groups
+        folds = rng.permutation(np.arange(members.max() + 1) % FOLDS)[members]
+        method = "given"
+        if isinstance(alpha, str):
+            some = np.sort(rng.permutation(G.n)[:CHOICE_SAMPLES])
+            if len(np.unique(y[some])) < 2:
+                raise ValueError(
+                    "one class is too rare to choose alpha from some samples: give a "
+                    "number."
+                )
+            part = replace(kernel, G=G.take(samples=some), on_gpu=None)
+            among = None if groups is None else groups[some]
+            X = None if C is None else C[some]
+            chosen = fit_kernel(part.matrix(), y[some], alpha, G.d, X, among).choice
+            method = chosen.method
+            alpha = chosen.alpha * len(some) / G.n
+        diagonal = float(G.d if self.dominance else 1.5 * G.d)
+        fit = fit_products(kernel.multiply, y, alpha, folds, diagonal, C, TOLERANCE)
+        return fit._replace(choice=replace(fit.choice, method=method))
+
+    def _keep(
+        self,
+        kernel: GenotypeKernel,
+        fit: KernelFit,
+        y: NDArray[np.int64],
+        C: Floats | None,
+        groups: NDArray[np.int64] | None,
+    ) -> None:
+        """Store points, coefficients and figures."""
+        G = kernel.G
+        coefficients = fit.coefficients
+        self.points_ = kernel.points(fit.beta)
+        fitted = y - G.n * fit.choice.alpha * fit.beta
+        if not len(coefficients):
+            rest = fitted - packed.scores(G, self.points_)
+            found = np.linalg.lstsq(unpenalised(G.n, C), rest)[0]
+            coefficients = np.asarray(found, np.float64)
+        self.intercept_ = float(coefficients[0]) - 0.5
+        self.covariate_coef_ = coefficients[1:]
+        self.alpha_choice_ = fit.choice
+        self.alpha_ = fit.choice.alpha
+        _check_determined(fit)
+        self.left_out_ = fit.left_out
+        condition = G.d / fit.choice.alpha
+        scores = _comparable(fit.left_out, y, fit.together, condition)
+        self.left_out_scores_ = self.left_out_genetic_ = scores
+        alone = None
+        if C is not None:
+            alone = covariates_alone(y, C, fit.together)
+            self.left_out_genetic_ = _levelled(fit.left_out - alone, condition)
+        self.left_out_cells_ = _runs(fitted, condition)
+        self.figures_ = _figures(fit, scores, y, alone, groups, self.left_out_cells_, C)
+        self.loo_error_ = self.figures_.error
+        ones = np.ones(G.n)
+        rows = LeftOut(fit.left_out[:, None] - 0.5, y, ones, ones, 0.0)
+        self.calibration_ = temperature(rows, 2)
+        self.n_features_in_ = G.d
+
+    def decision_function(self, G: Any, covariates: ArrayLike | None = None) -> Floats:
+        """Return scores; those above 0 are for the second class."""
+        genotypes = self._same_variants(G)
+        C = _covariates(covariates, genotypes.n)
+        q = 0 if C is None else C.shape[1]
+        if q != len(self.covariate_coef_):
+            raise ValueError(
+                f"the model has {len(self.covariate_coef_)} covariates, but {q} are "
+                "given."
+            )
+        found = packed.scores(genotypes, self.points_) + self.intercept_
+        return found if C is None else found + C @ self.covariate_coef_
+
+    def _same_variants(self, G: Any) -> PackedGenotypes:
+        genotypes = packed_of(G)
+        if genotypes.d != len(self.points_):
+            raise ValueError(
+                f"the model has {len(self.points_):,} variants and these genotypes "
+                f"{genotypes.d:,}: keep the same, in the same order."
+            )
+        return genotypes
+
+    def predict(self, G: Any, covariates: ArrayLike | None = None) -> NDArray[Any]:
+        """Return the likelier class of every sample."""
+        scores = self.decision_function(G, covariates)
+        return np.asarray(self.classes_[(scores > 0).astype(np.intp)])
+
+    def predict_proba(self, G: Any, covariates: ArrayLike | None = None) -> Floats:
+        """Return the probabilities of both classes, (n, 2)."""
+        assert self.calibration_ is not None
+        scores = self.decision_function(G, covariates)[:, None]
+        both = np.hstack([-scores, scores])
+        return rules.logistic(both, self.calibration_.factor(2))
+
+    def score(self, G: Any, y: ArrayLike, covariates: ArrayLike | None = None) -> float:
+        """Return the share of right answers."""
+        return float(np.mean(self.predict(G, covariates) == np.asarray(y)))
+
+    # ---- beside the fit
+
+    def leave_chromosomes_out(
+        self,
+        G: Any,
+        y: ArrayLike,
+        covariates: ArrayLike | None = None,
+        groups: ArrayLike | None = None,
+        chromosomes: ArrayLike | None = None,
+    ) -> pd.DataFrame:
+        """Return scores of the training samples without each chromosome in turn.
+
+        Each is of a fit to the variants of all other chromosomes, with the penalty of
+        this one, to all other samples (groups, folds): what the genotypes add to the
+        answer of the covariates alone, or of the share of the classes. Beside the
+        covariates it stands for the rest of the genome where the variants of the
+        chromosome are tested one by one.
+
+        Parameters
+        ----------
+        G, y, covariates, groups
+            What was fitted.
+        chromosomes : array-like of shape (d,), optional
+            The chromosome of every variant; by default that of ``G.variants``.
+
+        Returns
+        -------
+        DataFrame of shape (n, chromosomes)
+            A column for each, in the order of the file.
+
+        Examples
+        --------
+        >>> rng = np.random.default_rng(0)
+        >>> y = rng.integers(0, 2, 60)
+        >>> copies = rng.binomial(2, np.where(y == 1, 0.5, 0.3), (300, 60))
+        >>> G = PackedGenotypes.from_codes(np.array([3, 2, 0])[copies])
+        >>> names = np.repeat(["1", "2", "X"], 100)
+        >>> clf = GenotypeModel().fit(G, y)
+        >>> clf.leave_chromosomes_out(G, y, chromosomes=names).shape
+        (60, 3)
+        """
+        whole = self._same_variants(G)
+        labels = _two_classes(y, whole.n)[1]
+        C = _covariates(covariates, whole.n)
+        members = _groups(groups, whole.n)
+        if chromosomes is None and G is whole:
+            raise ValueError("packed genotypes have no chromosomes: give chromosomes.")
+        given = G.variants["chromosome"] if chromosomes is None else chromosomes
+        names = np.asarray(given).astype(str)
+        if names.shape != (whole.d,):
+            raise ValueError(
+                f"chromosomes must have one for each of {whole.d} variants."
+            )
+        if (names == names[0]).all():
+            raise ValueError(
+                f"all variants are on chromosome {names[0]}: without it none is left."
+            )
+
+        exact = self._exact(whole.n)
+        found = {}
+        if exact:
+            A = self._kernel(whole).matrix()
+        for name in pd.unique(names):
+            if exact:  # A is the sum of those of the chromosomes
+                part = whole.take(variants=names == name)
+                rest = self._kernel(part).matrix()
+                np.subtract(A, rest, out=rest)
+                fit = fit_kernel(rest, labels, self.alpha_, whole.d, C, members)
+            else:
+                part = whole.take(variants=names != name)
+                kernel = self._kernel(part)
+                fit = self._iterate(kernel, labels, self.alpha_, C, members)
+            _check_determined(fit)
+            alone = covariates_alone(labels, C, fit.together)
+            found[str(name)] = fit.left_out - alone
+        return pd.DataFrame(found)
+
+
+# ---- what is given
+
+
+def _two_classes(y: ArrayLike, n: int) -> tuple[NDArray[Any], NDArray[np.int64]]:
+    classes, labels = np.unique(_known(y, n, "y", "class"), return_inverse=True)
+    if len(classes) != 2:
+        few = ", ".join(map(repr, classes[:5].tolist()))
+        raise ValueError(
+            f"y must have two classes, but has {len(classes)} ({few}): keep the "
+            "samples of two (on the command line, --classes A B)."
+        )
+    return classes, labels.astype(np.int64)
+
+
+def _known(values: ArrayLike, n: int, name: str, what: str) -> NDArray[Any]:
+    given = np.asarray(values)
+    if given.shape != (n,):
+        raise ValueError(f"{name} must have a {what} for each of {n} samples.")
+    missing = np.asarray(pd.isna(given))
+    if missing.any():
+        raise ValueError(
+            f"{name} has no value for sample {int(missing.argmax())}: leave out the "
+            f"samples without it ({int(missing.sum())})."
+        )
+    return given
+
+
+def _covariates(covariates: ArrayLike | None, n: int) -> Floats | None:
+    if covariates is None:
+        return None
+    found = np.asarray(covariates, np.float64)
+    found = found[:, None] if found.ndim == 1 else found
+    if found.ndim != 2 or len(found) != n:
+        raise ValueError(f"covariates must have a row for each of {n} samples.")
+    wrong = np.flatnonzero(~np.isfinite(found).all(axis=0))
+    if wrong.size:
+        raise ValueError(
+            f"covariate {wrong[0] + 1} has values that are missing or infinite: leave "
+            "those samples out."
+        )
+    return found if found.shape[1] else None
+
+
+def _groups(groups: ArrayLike | None, n: int) -> NDArray[np.int64] | None:
+    if groups is None:
+        return None
+    known = _known(groups, n, "groups", "value")
+    found, members = np.unique(known, return_inverse=True)
+    if len(found) < 2:
+        raise ValueError("groups must be two or more, to leave one out.")
+    return None if len(found) == n else members.astype(np.int64)
+
+
+# ---- figures
+
+
+def _figures(
+    fit: KernelFit,
+    scores: Floats,
+    y: NDArray[np.int64],
+    alone: Floats | None,
+    groups: NDArray[np.int64] | None,
+    cells: NDArray[np.intp],
+    C: Floats | None,
+) -> GenotypeFigures:
+    """Judge left-out scores, and beside them those of the covariates alone."""
+    kind = "fold" if fit.rounds else "sample" if groups is None else "group"
+    area, low, high = left_out_auc(scores, y, cells, groups)
+    beside: tuple[float | None, float | None, float | None] = (None, None, None)
+    if alone is not None and C is not None:
+        _, equal = np.unique(C, axis=0, return_inverse=True)
+        level = _comparable(alone, y, fit.together)
+        beside = (*_error_and_risk(alone, y), auc(level, y, cells=equal.ravel())[0])
+    return GenotypeFigures(
+        _LEFT_OUT[kind],
+        len(y),
+        len(y) if groups is None else int(groups.max()) + 1,
+        *_error_and_risk(fit.left_out, y),
+        area,
+        (low, high),
+        float(min(y.mean(), 1 - y.mean())),
+        *beside,
+        fit.residual,
+    )
+
+
+def _error_and_risk(s: Floats, y: NDArray[np.int64]) -> tuple[float, float]:
+    return float(((s > 0.5) != y).mean()), float(((s - y) ** 2).mean())
+
+
+def _check_determined(fit: KernelFit) -> None:
+    if fit.choice.risk is None:
+        raise ValueError(
+            "without some sample or group the covariates do not determine a fit: "
+            "merge groups, leave a covariate out, or give a larger alpha."
+        )
+
+
+def _comparable(
+    left_out: Floats,
+    y: NDArray[np.int64],
+    together: NDArray[np.int64] | None,
+    condition: float = 1.0,
+) -> Floats:
+    """Return left-out scores less the share of class 1 that their fit has seen.
+
+    It is smaller without a sample of class 1 than without one of the other, so that of
+    noise all samples of class 1 would come last.
+    """
+    if together is None:
+        together = np.arange(len(y))
+    inside = np.bincount(together, y)
+    size = np.bincount(together)
+    share = (y.sum() - inside) / np.maximum(len(y) - size, 1)
+    return _levelled(left_out - share[together], condition)
+
+
+def _levelled(scores: Floats, condition: float) -> Floats:
+    """Return scores without differences of rounding, which would rank equals."""
+    runs = _runs(scores, condition)
+    _, first, place = np.unique(runs, return_index=True, return_inverse=True)
+    found = scores[first[place]]
+    return np.where(np.abs(found) < _ROUNDING * max(1.0, condition), 0.0, found)
+
+
+def _runs(scores: Floats, condition: float) -> NDArray[np.intp]:
+    """Return a number for each score, the same where they differ by rounding."""
+    near = min(_ROUNDING * max(1.0, condition), _LEVEL)
+    order = np.argsort(scores, kind="stable")
+    ranked = scores[order]
+    begun = np.append(True, np.diff(ranked) > near)
+    first = np.flatnonzero(begun)
+    size = np.diff(first, append=len(ranked))
+    wide = np.repeat(ranked[first + size - 1] - ranked[first] > 4 * near, size)
+    found = np.empty(len(scores), np.intp)
+    found[order] = np.cumsum(begun | wide)
+    return found

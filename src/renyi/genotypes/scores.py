@@ -1,0 +1,573 @@
+r"""Points per variant: a model file, formats of other programs, a Manhattan plot.
+
+Points are by PLINK's two-bit codes: two copies of A1, missing, one copy, none.
+
+*Model file.* A JSON head of plain values (`run1.json`) and an archive of arrays beside
+it (`run1.points`), both with checksums; the head names the archive and its checksum.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import NoneType
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from renyi import __version__
+from renyi.drawing import axes, literal
+from renyi.endings import GENOTYPE_POINTS
+from renyi.files import (
+    NUMBER,
+    Place,
+    check_fields,
+    checksum,
+    finite_numbers,
+    read_archive,
+    read_json,
+    replace_together,
+    valid,
+    write_archive,
+    write_json,
+)
+from renyi.genotypes.files import frequency_of, genotype_shares
+from renyi.genotypes.formats import REVERSED, read_pgs, write_pgs, write_plink2
+from renyi.genotypes.matching import (
+    MatchRecord,
+    build_of,
+    chromosomes,
+    coded,
+    match_variants,
+    texts_of,
+)
+from renyi.genotypes.metrics import intercept_at
+from renyi.genotypes.packed import (
+    CODES,
+    MISSING,
+    OBSERVED,
+    PackedGenotypes,
+    code_counts,
+    scores,
+)
+from renyi.genotypes.tables import VARIANTS
+from renyi.limits import check_memory
+from renyi.rules import decide, logistic, project, reweighted
+from renyi.solvers.calibration import Calibration
+
+Floats = NDArray[np.float64]
+
+FORMAT = "renyi-genotype-scores"
+VERSION = 1
+_TEXTS = ("chromosome", "id", "a1", "a2")
+_HEAD: dict[str, tuple[type, ...]] = {
+    "format": (str,),
+    "version": (int,),
+    "renyi": (str,),
+    "checksum": (str,),
+    "variants": (int,),
+    "points_file": (str,),
+    "points_checksum": (str,),
+}
+_MODEL: dict[str, tuple[type, ...]] = {
+    "intercept": NUMBER,
+    "classes": (list, NoneType),
+    "share": (*NUMBER, NoneType),
+    "build": (str, NoneType),
+    "covariates": (dict,),
+    "calibration": (dict, NoneType),
+    "meta": (dict,),
+}
+_DRAWN = 100_000  # variants at most: those that change the score most
+_LABELLED = 5
+_LAST = {name: 23 + k for k, name in enumerate(("X", "XY", "Y", "MT"))}
+_COLOURS = "#1f4e79", "#7aa6cf"  # of chromosomes, in turn
+_LARGEST = 1e100  # points: squares of sums of more would not be finite
+_TYPES = ("|u1", "<i4", "<i8", "<f8")
+
+
+class Scored(NamedTuple):
+    """Scores of samples, and how the variants were found."""
+
+    scores: Floats
+    record: MatchRecord
+
+
+@dataclass(frozen=True, eq=False)
+class GenotypeScores:
+    """A model of genotypes that any program can use: points, variants and alleles.
+
+    Parameters
+    ----------
+    variants : DataFrame
+        Columns chromosome, id, position, a1, a2; and where they are known `frequency`
+        (of A1 in training) and `mean` (of the points in training), which stand in for
+        variants that another file lacks.
+    points : ndarray of shape (d, 4)
+        By PLINK's codes: two copies of A1, missing, one copy, none. NaN for missing
+        means the mean of the variant's genotypes.
+    intercept : float
+    classes : (str, str) or None
+        Of negative and of positive scores; None of scores that decide nothing.
+    share : float or None
+        Share of the second class in training.
+    build : str or None
+        Genome build of the positions, such as "GRCh38".
+    covariates : dict of str to float
+        Coefficients by name.
+    calibration : Calibration or None
+        From scores to probabilities.
+    meta : dict
+        Plain values that are kept beside the model.
+
+    Examples
+    --------
+    >>> import numpy as np, pandas as pd
+    >>> from renyi import GenotypeScores
+    >>> variants = pd.DataFrame(
+    ...     [["1", "rs1", 101, "A", "G"], ["1", "rs2", 205, "C", "T"]],
+    ...     columns=["chromosome", "id", "position", "a1", "a2"])
+    >>> points = [[0.4, 0.0, 0.1, -0.2], [-0.3, 0.0, 0.1, 0.2]]
+    >>> model = GenotypeScores(variants, np.array(points), classes=("control", "case"))
+    >>> print(model.top(1)[["id", "swing"]].to_string(index=False))
+     id  swing
+    rs1    0.6
+    """
+
+    variants: pd.DataFrame
+    points: Floats
+    intercept: float = 0.0
+    classes: tuple[str, str] | None = None
+    share: float | None = None
+    build: str | None = None
+    covariates: Mapping[str, float] = field(default_factory=dict)
+    calibration: Calibration | None = None
+    meta: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Check that there are finite points for every variant."""
+        object.__setattr__(self, "build", build_of(self.build))
+        for name in VARIANTS:
+            if name not in self.variants:
+                raise ValueError(f"variants lack the column {name!r}")
+        if self.points.shape != (len(self.variants), CODES):
+            raise ValueError(
+                f"points have the shape {self.points.shape}, but {len(self.variants)} "
+                f"variants need ({len(self.variants)}, {CODES})"
+            )
+        bad = ~np.isfinite(self.points)
+        bad[:, MISSING] &= ~np.isnan(self.points[:, MISSING])
+        bad |= np.abs(self.points) > _LARGEST
+        if bad.any() or not abs(self.intercept) <= _LARGEST:
+            raise ValueError("points or the intercept are not finite, or too large")
+        for name, most in (("frequency", 1.0), ("mean", _LARGEST)):
+            if name in self.variants:
+                column = self.variants[name].to_numpy(np.float64)
+                if (np.abs(column) > most).any() or (column < 0).any() and most == 1:
+                    raise ValueError(f"a variant has an impossible {name}")
+        if not all(abs(c) <= _LARGEST for c in self.covariates.values()):
+            raise ValueError("coefficients of covariates are not finite, or too large")
+        if self.share is not None and not 0 < self.share < 1:
+            raise ValueError(f"share must lie between 0 and 1, not be {self.share}")
+        if self.classes is not None and len(set(self.classes)) != 2:
+            raise ValueError("classes must be two")
+
+    @classmethod
+    def from_counts(
+        cls, variants: pd.DataFrame, points: Floats, counts: Any, **others: Any
+    ) -> GenotypeScores:
+        """Make one with frequencies and means, from counts (d, 4) by code."""
+        counts = np.asarray(counts, np.float64)
+        table = variants[list(VARIANTS)].reset_index(drop=True)
+        table["frequency"] = frequency_of(counts)
+        table["mean"] = _mean_points(points, counts)
+        return cls(table, np.asarray(points, np.float64), **others)
+
+    # ---- scores
+
+    def score(
+        self,
+        genotypes: Any,
+        covariates: Any = None,
+        build: str | None = None,
+        same_strand: bool = False,
+    ) -> Scored:
+        """Score the samples of a file, whose variants and alleles are matched.
+
+        A variant that the file lacks, or that is dropped, adds its mean in training, if
+        that is known, and else nothing.
+
+        Parameters
+        ----------
+        genotypes : Genotypes
+            With `packed` and `variants`, as `renyi.genotypes.files` reads them.
+        covariates : DataFrame, optional
+            Columns by the names of the model's covariates, a row per sample.
+        build : str, optional
+            Genome build of the file.
+        same_strand : bool
+            Whether alleles of both are known to be of one strand, so that A/T and C/G
+            variants need no frequencies.
+
+        Returns
+        -------
+        Scored
+            `scores` of shape (n,) and the `record` of the match.
+        """
+        G: PackedGenotypes = genotypes.packed
+        match = match_variants(
+            self.variants,
+            genotypes.variants,
+            lambda rows: _frequencies(G, rows),
+            (self.build, build),
+            same_strand,
+        )
+        if not match.record.matched:
+            raise ValueError(
+                f"no variant of the model is among those of {genotypes.path}: "
+                f"{'; '.join(match.record.lines()[1:])}."
+            )
+        kept = G if len(match.file) == G.d else G.take(variants=match.file)
+        points = self.points[match.model]
+        points[match.swapped] = points[match.swapped][:, REVERSED]
+        unknown = np.isnan(points[:, MISSING])
+        if unknown.any():
+            counts = code_counts(kept.take(variants=unknown)).astype(np.float64)
+            counts[:, MISSING] = 0
+            points[unknown, MISSING] = _mean_points(points[unknown], counts)
+        total = (
+            scores(kept, points) + self.intercept + mean_of_unused(self, match.model)
+        )
+        return Scored(total + self._of_covariates(covariates, G.n), match.record)
+
+    def _of_covariates(self, table: Any, n: int) -> Any:
+        """Return what the covariates add."""
+        if not self.covariates:
+            return 0.0
+        lacking = [c for c in self.covariates if table is None or c not in table]
+        if lacking:
+            names = ", ".join(map(repr, lacking))
+            raise ValueError(
+                f"covariates of the model are not given: {names}: give them (in "
+                "Python, covariates=table; on the command line, --covar FILE)."
+            )
+        X = np.column_stack([np.asarray(table[c], np.float64) for c in self.covariates])
+        if X.shape[0] != n or not np.isfinite(X).all():
+            raise ValueError("covariates must be numbers, a row for each sample.")
+        return X @ np.array(list(self.covariates.values()))
+
+    def probabilities(self, scores: Floats, prevalence: float | None = None) -> Floats:
+        """Return the probability of the second class, at a prevalence if one is given.
+
+        Without a calibration it is the nearest one to the score.
+        """
+        t = np.column_stack([0.5 - scores, 0.5 + scores])
+        if self.calibration is None:
+            p = project(t)
+        else:
+            p = logistic(t, self.calibration.factor(2))
+        if prevalence is not None:
+            if self.share is None:
+                raise ValueError(
+                    f"prevalence={prevalence} cannot be applied: the model does not "
+                    "store the shares of the classes in training."
+                )
+            odds = math.exp(intercept_at(0.0, self.share, prevalence))
+            p = reweighted(p, odds, decide(p * [1, odds]))
+        return np.asarray(p[:, 1])
+
+    def top(self, count: int = 20) -> pd.DataFrame:
+        """Return the variants whose points differ most between genotypes."""
+        differences = self.swings
+        first = np.argsort(-differences, kind="stable")[:count]
+        table = self.variants.iloc[first][list(VARIANTS)].reset_index(drop=True)
+        points = self.points[first]
+        table["swing"] = differences[first]
+        table[["two", "one", "none"]] = points[:, OBSERVED]
+        return table
+
+    @property
+    def swings(self) -> Floats:
+        """By how much the points of a variant's genotypes differ at most."""
+        points = self.points[:, OBSERVED]
+        return np.asarray(points.max(axis=1) - points.min(axis=1))
+
+    # ---- model file
+
+    def save(self, path: Place) -> None:
+        """Write the model: a JSON head, and the points in a file beside it."""
+        head = Path(path)
+        beside = head.with_suffix(GENOTYPE_POINTS)
+        if head == beside:
+            raise ValueError(
+                f"{head} must not end with {beside.suffix}: name it .json."
+            )
+        arrays = self._arrays()
+        header = {"format": FORMAT, "version": VERSION, "variants": len(self.points)}
+        document = {
+            "format": FORMAT,
+            "version": VERSION,
+            "renyi": __version__,
+            "variants": len(self.points),
+            "points_file": beside.name,
+            "points_checksum": checksum(header, arrays),
+            **self._plain(),
+        }
+        replace_together(
+            {
+                beside: lambda stream: write_archive(stream, header, arrays),
+                head: lambda stream: write_json(stream, document),
+            }
+        )
+
+    def _plain(self) -> dict[str, Any]:
+        """Return all but the variants as plain values."""
+        fitted = self.calibration
+        return {
+            "intercept": float(self.intercept),
+            "classes": None if self.classes is None else list(self.classes),
+            "share": self.share,
+            "build": self.build,
+            "covariates": {name: float(c) for name, c in self.covariates.items()},
+            "calibration": None if fitted is None else fitted.to_dict(),
+            "meta": dict(self.meta),
+        }
+
+    def _arrays(self) -> dict[str, NDArray[Any]]:
+        """Return variants and points as arrays; of texts, every different one once."""
+        arrays: dict[str, NDArray[Any]] = {"points": self.points}
+        arrays["position"] = self.variants["position"].to_numpy(np.int64)
+        for name in ("frequency", "mean"):
+            if name in self.variants:
+                arrays[name] = self.variants[name].to_numpy(np.float64)
+        for name in _TEXTS:
+            column = texts_of(self.variants[name])
+            if name != "id":
+                (codes,), column = coded(self.variants[name])
+                arrays[f"{name}_code"] = codes.astype("<i4")
+            _, ends, data = column.buffers()
+            arrays[f"{name}_end"] = np.frombuffer(ends, "<i8")[: len(column) + 1]
+            size = int(arrays[f"{name}_end"][-1])
+            arrays[name] = np.frombuffer(data or b"", np.uint8)[:size]
+        return arrays
+
+    @classmethod
+    def load(cls, path: Place) -> GenotypeScores:
+        """Read a model that `save` wrote; the files may come from a stranger."""
+        data = read_json(path, FORMAT, VERSION)
+        with valid(path):
+            check_fields(data, {**_HEAD, **_MODEL}, "head")
+            model = _plain_fields(data)
+            name = data["points_file"]
+            if Path(name).name != name or "\0" in name or name in ("", ".", ".."):
+                raise ValueError(f"its points_file {name!r:.60} is not a plain name")
+        beside = Path(path).with_name(name)
+        if not beside.is_file():
+            raise FileNotFoundError(
+                f"{beside} is missing: it lies beside {path} and holds its points."
+            )
+        check_memory(3 * beside.stat().st_size, f"Reading {beside}")
+        header, arrays = read_archive(beside, str(beside), FORMAT, VERSION, _TYPES)
+        if header.get("checksum") != data["points_checksum"]:
+            raise ValueError(
+                f"{beside} does not belong to {path}: the checksum of its points "
+                "differs. Use both files from one fit."
+            )
+        with valid(beside):
+            variants, points = _variants(arrays, data["variants"])
+            return cls(variants, points, **model)
+
+    def to_plink2(self, prefix: str) -> float:
+        """Write files for two passes of plink2 --score; return the offset to add.
+
+        `PREFIX.additive.tsv`, `PREFIX.dominant.tsv` and `PREFIX.plink2.txt`, which has
+        the two commands and the offset (the intercept in it). On hard calls the sum of
+        both passes and the offset is the score, missing genotypes included; covariates
+        are not in it.
+        """
+        note = ""
+        if self.covariates:
+            terms = (f"{float(c)!r} × {name}" for name, c in self.covariates.items())
+            note = f"Covariates are not in it: add {', '.join(terms)}.\n"
+        points = filled_points(self)
+        return write_plink2(prefix, self.variants, points, self.intercept, note)
+
+    def to_pgs(self, path: Place, name: str = "renyi", trait: str = "NR") -> None:
+        """Write a scoring file of the PGS Catalog, format 2.0 (.txt or .txt.gz).
+
+        Variants of which no allele is known are left out; the intercept has their mean.
+        """
+        write_pgs(path, self.variants, self.points, self._plain(), name, trait)
+
+    @classmethod
+    def from_pgs(cls, path: Place) -> GenotypeScores:
+        """Read a scoring file of the PGS Catalog, format 1 or 2; may be a stranger's.
+
+        Weights per dosage, additive, dominant and recessive ones are known; haplotypes
+        and interactions are refused. Harmonised positions are taken where there are
+        any.
+        """
+        found = read_pgs(Path(path))
+        with valid(path):
+            model = {} if found.model is None else _plain_fields(found.model)
+            model["build"] = found.build
+            return cls(found.variants, found.points, **model)
+
+
+def mean_of_unused(model: GenotypeScores, used: NDArray[np.int64]) -> float:
+    """Return what the variants add that are not used, where means are known."""
+    if "mean" not in model.variants or len(used) == len(model.variants):
+        return 0.0
+    means = np.delete(model.variants["mean"].to_numpy(np.float64), used)
+    return float(np.nan_to_num(means).sum())
+
+
+def filled_points(model: GenotypeScores) -> Floats:
+    """Return points in which missing genotypes have those of the mean."""
+    points = model.points
+    unknown = np.isnan(model.points[:, MISSING])
+    if unknown.any():
+        if "frequency" not in model.variants:
+            raise ValueError(
+                "the points of missing genotypes are not known, nor the "
+                "frequencies by which they are the mean."
+            )
+        f = model.variants["frequency"].to_numpy(np.float64)[unknown]
+        shares = genotype_shares(f)
+        known = points[unknown][:, OBSERVED]
+        points = points.copy()
+        points[unknown, MISSING] = (np.nan_to_num(shares) * known).sum(axis=1)
+    return points
+
+
+def _frequencies(G: PackedGenotypes, rows: NDArray[np.int64]) -> Floats:
+    """Return the frequency of A1 at some variants, in any order; NaN if unobserved."""
+    order = np.argsort(rows, kind="stable")
+    out = np.empty(len(rows))
+    out[order] = frequency_of(code_counts(G.take(variants=rows[order])))
+    return out
+
+
+def _mean_points(points: Floats, counts: Floats) -> Floats:
+    """Return the mean points of every variant, from counts (d, 4) by code."""
+    total = np.maximum(counts.sum(axis=1), 1)
+    return np.asarray((np.nan_to_num(points) * counts).sum(axis=1) / total)
+
+
+def _plain_fields(data: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the fields of a model, all but its variants, of plain values."""
+    fields = {name: data[name] for name in _MODEL}
+    check_fields(fields, _MODEL, "model")
+    classes = fields["classes"]
+    covariates = fields["covariates"]
+    if classes is not None:
+        if [type(each) for each in classes] != [str, str]:
+            raise ValueError("its classes are not two texts")
+        fields["classes"] = tuple(classes)
+    numbers = finite_numbers(
+        list(covariates.values()), (len(covariates),), "covariates"
+    )
+    fields["covariates"] = dict(zip(covariates, map(float, numbers), strict=True))
+    if fields["calibration"] is not None:
+        fields["calibration"] = Calibration.from_dict(fields["calibration"], 2)
+    return fields
+
+
+def _variants(arrays: Mapping[str, Any], d: int) -> tuple[pd.DataFrame, Floats]:
+    """Return variants and points of the arrays of a file."""
+    points = arrays["points"]
+    columns = {"position": arrays["position"]}
+    for name in _TEXTS:
+        ends = arrays[f"{name}_end"]
+        data = arrays[name]
+        good = ends.dtype == "<i8" and ends.ndim == 1 and len(ends) > 0
+        if not good or data.dtype != "|u1" or ends[0] != 0 or ends[-1] != len(data):
+            raise ValueError(f"its column {name!r} is not valid")
+        buffers = pa.py_buffer(ends), pa.py_buffer(data)
+        column = pa.LargeStringArray.from_buffers(len(ends) - 1, *buffers)
+        column.validate(full=True)  # the ends ascend, and texts are UTF-8
+        if name != "id":
+            codes = arrays[f"{name}_code"]
+            if codes.dtype != "<i4" or not ((codes >= 0) & (codes < len(column))).all():
+                raise ValueError(f"its column {name!r} is not valid")
+            longest = int(np.diff(ends).max(initial=0))
+            check_memory(longest * len(codes), f"Its column {name!r}")
+            column = column.take(pa.array(codes))
+        columns[name] = column.to_pandas()
+    columns |= {name: arrays[name] for name in ("frequency", "mean") if name in arrays}
+    for name, column in columns.items():
+        wanted = "<i8" if name == "position" else "<f8"
+        good = name in _TEXTS or column.dtype == wanted
+        if not good or np.shape(column) != (d,):
+            raise ValueError(f"its column {name!r} does not fit {d:,} variants")
+    if points.dtype != "<f8":
+        raise ValueError("its points are not numbers")
+    order = [*VARIANTS, *(n for n in ("frequency", "mean") if n in columns)]
+    return pd.DataFrame({name: columns[name] for name in order}), points
+
+
+def is_model(path: Place) -> bool:
+    """Whether a file begins as the head of such a model does."""
+    with open(path, "rb") as stream:
+        begin = "".join(stream.read(200).decode("utf-8", "replace").split())
+    return begin.startswith(f'{{"format":"{FORMAT}"')
+
+
+def read_scores(path: Place) -> GenotypeScores:
+    """Read a model file or a scoring file of the PGS Catalog."""
+    is_head = str(path).endswith(".json")
+    return GenotypeScores.load(path) if is_head else GenotypeScores.from_pgs(path)
+
+
+# ---- drawn
+
+
+def manhattan(model: GenotypeScores, ax: Any = None) -> Any:
+    """Draw the importance of each variant against its place on the genome.
+
+    Chromosomes follow one another, each from its first variant to its last; of very
+    many variants the most important ones are drawn, and a few of them named.
+    """
+    ax = axes(ax)
+    (codes,), names = chromosomes(model.variants["chromosome"])
+    position = model.variants["position"].to_numpy(np.int64)
+    importance = model.swings
+    order = sorted(range(len(names)), key=lambda k: _place(names[k]))
+    spans = [position[codes == k] for k in order]
+    lengths = [int(span.max() - span.min()) for span in spans]
+    gap = max(1, sum(lengths) // 200)
+    start = 0
+    ticks = []
+    x = np.zeros(len(codes))
+    kept = np.zeros(len(codes), bool)
+    kept[np.argsort(-importance, kind="stable")[:_DRAWN]] = True
+    for turn, (k, length) in enumerate(zip(order, lengths, strict=True)):
+        own = codes == k
+        x[own] = position[own] - position[own].min() + start
+        drawn = own & kept
+        style = {"s": 4, "color": _COLOURS[turn % 2], "rasterized": True, "lw": 0}
+        ax.scatter(x[drawn], importance[drawn], **style)
+        ticks.append((start + length / 2, names[k]))
+        start += length + gap
+    for row in np.argsort(-importance, kind="stable")[:_LABELLED]:
+        label = literal(str(model.variants["id"].iloc[row])[:24])
+        where = {"xytext": (3, 3), "textcoords": "offset points", "fontsize": 7}
+        ax.annotate(label, (x[row], importance[row]), **where)
+    shown = [(at, name) for k, (at, name) in enumerate(ticks) if k < 12 or k % 2]
+    ax.set_xticks([at for at, _ in shown], [name[:8] for _, name in shown], fontsize=7)
+    ax.set_xlim(-gap, max(start, 1))
+    ax.set_ylim(0, 1.1 * float(importance.max(initial=0)) or 1)
+    ax.set_xlabel("chromosome")
+    ax.set_ylabel("largest difference of points")
+    return ax
+
+
+def _place(name: str) -> tuple[int, str]:
+    """Return where a chromosome comes: by number, then X, XY, Y, MT, then others."""
+    number = int(name) if name.isdecimal() and len(name) < 4 else _LAST.get(name, 10**6)
+    return number, name
