@@ -90,12 +90,12 @@ def _rows_and_models(
         X = rows.X
         y = rows.y
         target = rows.target
-    from renyi.estimators.classifier import RenyiClassifier
+    from renyi.estimators.classifier import RenyiClassifier, classifier_of
 
     models = []
     for path in dict.fromkeys(args.models):
         fit = inputs.load_model(path)
-        clf = RenyiClassifier.from_fit(fit)
+        clf = classifier_of(fit, RenyiClassifier())
         if clf.random_state is None:
             clf.random_state = args.seed or 0
         own, cells = heldout_rows(fit, path, args.file, args.target)

@@ -215,9 +215,11 @@ def _cross_fit(
     encoder = inputs.encoder_of(args)
     rows = inputs.read_rows(args, encoder)
     inputs.warn_of_identifiers(rows.X)
+    parameters = dataclasses.asdict(settings)
+    del parameters["class_conditional"]  # no matter to halves
     method = args.method or "average"
     safe = CrossFitClassifier(
-        RenyiClassifier.with_settings(settings, encoder),
+        RenyiClassifier(**parameters, encoder=encoder),
         method=method,
         confidence=args.confidence,
         random_state=args.seed or 0,

@@ -52,6 +52,7 @@ if TYPE_CHECKING:
 
 Floats = NDArray[np.float64]
 Tags = TypeVar("Tags")
+Classifier = TypeVar("Classifier", bound="RenyiClassifier")
 
 
 def with_welcome_input(tags: Tags) -> Tags:
@@ -83,6 +84,14 @@ def checked_rows(
         labels = labels[positive]
         weights = weights[positive]
     return table, labels, weights
+
+
+def chosen_encoder(estimator: CountsClassifier) -> Encoder:
+    """Return how cells become categories, by the parameters of an estimator."""
+    order = getattr(estimator, "order", 1)
+    if order > 1:
+        return encoder_of_order(estimator.encoder, order)
+    return estimator.encoder or Encoder()
 
 
 class CountsClassifier(ClassifierMixin, BaseEstimator):
@@ -183,14 +192,10 @@ class CountsClassifier(ClassifierMixin, BaseEstimator):
 
     # ---- rows to codes
 
-    def encoder_settings(self) -> Encoder:
-        """Return how cells become categories."""
-        return self.encoder or Encoder()
-
     def _encoded_rows(self, X: Any, y: Any, sample_weight: Any) -> TrainingRows:
         """Return checked rows as codes of an encoder that learned from them."""
         table, labels, weights = checked_rows(self, X, y, sample_weight)
-        rows = encoded_rows(table, labels, weights, self.encoder_settings(), y)
+        rows = encoded_rows(table, labels, weights, chosen_encoder(self), y)
         self.classes_ = np.unique(labels)
         return rows
 
@@ -314,33 +319,14 @@ default="auto"
 
     # ---- training
 
-    def settings(self) -> Settings:
-        """Return the parameters as a record, checked."""
-        return Settings(
-            order=self.order,
-            alpha=self.alpha,
-            rule=self.rule,
-            fit_intercept=self.fit_intercept,
-            class_weight=self.class_weight,
-            random_state=self.random_state,
-            calibration=self.calibration,
-            objective=self.objective,
-        )
-
     def _check_parameters(self) -> None:
-        self.settings()
-
-    def encoder_settings(self) -> Encoder:
-        """Return how cells become categories."""
-        if self.order > 1:
-            return encoder_of_order(self.encoder, self.order)
-        return super().encoder_settings()
+        settings_of(self)
 
     def _train_on_rows(self, rows: TrainingRows) -> None:
-        self._store(fit_rows(rows, self.settings()))
+        self._store(fit_rows(rows, settings_of(self)))
 
     def _train_on_counts(self, m: Marginals) -> None:
-        fit = fit_counts(m, self.settings())
+        fit = fit_counts(m, settings_of(self))
         self._take_columns(m)
         self._store(fit)
 
@@ -348,31 +334,6 @@ default="auto"
         """Store a model, and the rows that `partial_fit` adds others to."""
         self.fit_ = replace(fit, named=hasattr(self, "feature_names_in_"))
         self._blocks = blocks
-
-    @classmethod
-    def from_fit(cls, fit: Fit, classes: NDArray[Any] | None = None) -> Self:
-        """Return the classifier of a trained model."""
-        return cls(encoder=fit.encoder_.single.settings()).adopt(fit, classes)
-
-    @classmethod
-    def with_settings(cls, settings: Settings, encoder: Encoder | None = None) -> Self:
-        """Return a classifier to be trained with these settings."""
-        clf = cls(encoder=encoder)
-        clf._take_settings(settings)
-        return clf
-
-    def adopt(self, fit: Fit, classes: NDArray[Any] | None = None) -> Self:
-        """Become the classifier of a trained model, whose parameters it takes."""
-        self._take_settings(fit.settings)
-        self.classes_ = fit.classes_ if classes is None else classes
-        self._take_names(fit.encoder_.input_names, fit.named)
-        self._store(fit)
-        return self
-
-    def _take_settings(self, settings: Settings) -> None:
-        for name in Settings.__dataclass_fields__:
-            if name != "class_conditional":  # which is not a parameter here
-                setattr(self, name, getattr(settings, name))
 
     def partial_fit(
         self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None
@@ -391,7 +352,7 @@ default="auto"
         classes : sequence of labels
             All classes; needed at the first call.
         """
-        settings = self.settings()
+        settings = settings_of(self)
         first = not hasattr(self, "fit_")
         if first and classes is None:
             raise ValueError("classes must be passed on the first call to partial_fit.")
@@ -418,7 +379,7 @@ default="auto"
     ) -> TrainingRows:
         """Return one block of rows as codes."""
         table, labels, weights = checked_rows(self, X, y, sample_weight, reset=first)
-        encoder = self.encoder_settings() if first else self.encoder_
+        encoder = chosen_encoder(self) if first else self.encoder_
         if first:
             self.classes_ = np.unique(column_rules.class_array(classes))
             column_rules.check_class_labels(self.classes_, encoder.missing)
@@ -661,4 +622,38 @@ default="auto"
         >>> bool((renyi.RenyiClassifier.load(place).z_ == clf.z_).all())
         True
         """
-        return cls.from_fit(model_file.read(path))
+        return classifier_of(model_file.read(path), cls())
+
+
+# The parameters of a classifier that are settings of its fit.
+_SETTINGS = [
+    name for name in Settings.__dataclass_fields__ if name != "class_conditional"
+]
+
+
+def settings_of(clf: RenyiClassifier) -> Settings:
+    """Return the parameters of a classifier as a record, checked."""
+    return Settings(**{name: getattr(clf, name) for name in _SETTINGS})
+
+
+def classifier_of(
+    fit: Fit, clf: Classifier, classes: NDArray[Any] | None = None
+) -> Classifier:
+    """Make a classifier that of a trained model, whose settings it takes.
+
+    Parameters
+    ----------
+    fit : Fit
+        The model.
+    clf : RenyiClassifier
+        The classifier, which is changed. It keeps its `encoder`, if it has one.
+    classes : ndarray, optional
+        The classes as an array, whose type the model does not know.
+    """
+    clf.set_params(**{name: getattr(fit.settings, name) for name in _SETTINGS})
+    if clf.encoder is None:
+        clf.encoder = fit.encoder_.single.settings()
+    clf.classes_ = fit.classes_ if classes is None else classes
+    clf._take_names(fit.encoder_.input_names, fit.named)
+    clf._store(fit)
+    return clf

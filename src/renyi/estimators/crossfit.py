@@ -39,6 +39,9 @@ from renyi.encoding.rows import TrainingRows, take_rows
 from renyi.estimators.classifier import (
     RenyiClassifier,
     checked_rows,
+    chosen_encoder,
+    classifier_of,
+    settings_of,
     with_welcome_input,
 )
 from renyi.fitting import Seed, Settings, fit_rows, restored, target_column
@@ -173,10 +176,10 @@ class CrossFitClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
             raise TypeError(f"fit() got an unexpected argument {next(iter(weights))!r}")
         whole = self._checked_estimator()
         table, labels, _ = checked_rows(self, X, y, None)
-        encoder = whole.encoder_settings()
+        encoder = chosen_encoder(whole)
         classes, codes = column_rules.distinct(labels)
         column_rules.check_class_labels(classes, encoder.missing)
-        settings = whole.settings()
+        settings = settings_of(whole)
         if self.method == "average":
             settings = _with_decisions_unmoved(settings, len(classes), "temperature")
         if len(codes) < _LEAST_ROWS:
@@ -194,7 +197,7 @@ class CrossFitClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         for (encoder, half_codes), part in zip(encoded, parts, strict=True):
             rows = TrainingRows(encoder, target, half_codes, part.y, None)
             fit = dataclasses.replace(fit_rows(rows, settings), named=named)
-            halves.append(clone(whole).adopt(fit, classes))
+            halves.append(classifier_of(fit, clone(whole), classes))
         self.halves_ = tuple(halves)
         judged = [
             judged_half(clf, part)
@@ -259,7 +262,7 @@ class CrossFitClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
                 f"{list(second.classes)}: nothing can be proven about a class that "
                 "only one half has. Leave its rows out of both."
             )
-        settings = _with_decisions_unmoved(whole.settings(), len(first.classes), None)
+        settings = _with_decisions_unmoved(settings_of(whole), len(first.classes), None)
         whole.set_params(order=first.order, calibration=settings.calibration)
         self.halves_ = tuple(clone(whole).fit_marginals(m) for m in halves)
         cards = (self.halves_[0].scorecard_, self.halves_[1].scorecard_)
@@ -292,7 +295,7 @@ class CrossFitClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
                 f"about, not a {type(given).__name__}."
             )
         estimator: RenyiClassifier = clone(given)
-        estimator.settings()
+        settings_of(estimator)
         return estimator
 
     def _card(self, table: Any) -> Scorecard | None:
@@ -327,7 +330,7 @@ class CrossFitClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         fit = restored(
             first.fit_.settings, card, choice, self._certificate, None, named
         )
-        self.classifier_ = clone(first).adopt(fit)
+        self.classifier_ = classifier_of(fit, clone(first))
 
     # ---- prediction
 

@@ -16,8 +16,11 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from renyi.encoding.arrays import as_table
 from renyi.encoding.encoder import Encoder
 from renyi.encoding.rows import TrainingRows
-from renyi.encoding.tuples import encoder_of_order
-from renyi.estimators.classifier import CountsClassifier, RenyiClassifier
+from renyi.estimators.classifier import (
+    CountsClassifier,
+    RenyiClassifier,
+    classifier_of,
+)
 from renyi.fitting import Seed
 from renyi.marginals.marginals import Marginals
 from renyi.selection import Selection, SelectionSettings, select_counts, select_rows
@@ -137,26 +140,20 @@ class RenyiSelector(SelectorMixin, CountsClassifier):
 
     # ---- training
 
-    def settings(self) -> SelectionSettings:
+    def _settings(self) -> SelectionSettings:
         """Return the parameters as a record, checked."""
         names = SelectionSettings.__dataclass_fields__
         return SelectionSettings(**{name: getattr(self, name) for name in names})
 
     def _check_parameters(self) -> None:
-        self.settings()
-
-    def encoder_settings(self) -> Encoder:
-        """Return how cells become categories."""
-        if self.order > 1:
-            return encoder_of_order(self.encoder, self.order)
-        return super().encoder_settings()
+        self._settings()
 
     def _train_on_rows(self, rows: TrainingRows) -> None:
-        self._store(select_rows(rows, self.settings()))
+        self._store(select_rows(rows, self._settings()))
         self.marginals_: Marginals | None = None
 
     def _train_on_counts(self, m: Marginals) -> None:
-        selection = select_counts(m, self.settings())
+        selection = select_counts(m, self._settings())
         self._take_columns(m)
         self._store(selection)
         self.marginals_ = m
@@ -164,7 +161,7 @@ class RenyiSelector(SelectorMixin, CountsClassifier):
     def _store(self, selection: Selection) -> None:
         named = hasattr(self, "feature_names_in_")
         fit = replace(selection.fit, named=named)
-        self.classifier_ = RenyiClassifier.from_fit(fit, self.classes_)
+        self.classifier_ = classifier_of(fit, RenyiClassifier(), self.classes_)
         self.features_ = np.array(selection.features, object)
         self.penalty_ = selection.penalty
         self.path_ = selection.path

@@ -66,6 +66,7 @@ def report(
     made: dict[str, str] | None = None,
 ) -> Report:
     """Return the report of a fitted classifier; see `RenyiClassifier.report`."""
+    model = getattr(model, "fit_", model)
     own: Certificate = model.certificate_
     m = model.marginals_ if marginals is None else marginals
     scorecard: Scorecard = model.scorecard_
