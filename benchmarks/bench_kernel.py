@@ -19,7 +19,7 @@ from unittest import mock
 import numpy as np
 import pandas as pd
 
-from renyi import compiled
+from renyi.counting import compiled
 from renyi.counting.histograms import histograms
 from renyi.counting.pair_counts import (
     KERNELS,

@@ -28,7 +28,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 import renyi
-from renyi.compiled import processors
+from renyi.counting.compiled import processors
 from renyi.files import replacing
 from renyi.progress import Progress
 

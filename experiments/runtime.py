@@ -22,7 +22,7 @@ from sklearn.svm import LinearSVC
 
 from experiments import command
 from experiments.reports import Report, machine, standard_error
-from renyi.compiled import load
+from renyi.counting.compiled import load
 from renyi.datasets import make_linear
 from renyi.estimators.classifier import RenyiClassifier
 

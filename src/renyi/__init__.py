@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from renyi.genotypes.classifier import GenotypeClassifier
     from renyi.genotypes.files import Genotypes, read_genotypes
     from renyi.genotypes.scores import GenotypeScores
+    from renyi.genotypes.study import read_study
     from renyi.marginals.marginals import Marginals
     from renyi.plots.certificate_display import CertificateDisplay
     from renyi.plots.hgr_display import HGRDisplay
@@ -61,6 +62,7 @@ _NAMES = {
     "genotypes.classifier": ("GenotypeClassifier",),
     "genotypes.files": ("Genotypes", "read_genotypes"),
     "genotypes.scores": ("GenotypeScores",),
+    "genotypes.study": ("read_study",),
     "marginals.marginals": ("Marginals",),
     "plots.certificate_display": ("CertificateDisplay",),
     "plots.hgr_display": ("HGRDisplay",),
@@ -110,6 +112,7 @@ __all__ = [
     "hgr_table",
     "minimax",
     "read_genotypes",
+    "read_study",
     "selection_path",
     "separable",
     "theta",

@@ -20,15 +20,6 @@ EXPORTS = {  # of a model, by format
     "onnx": ".onnx",
 }
 MARGINALS = ".renyi"
-BESIDE_GENOTYPES = {  # samples and variants, by the file of calls
-    ".bed": (".fam", ".bim"),
-    ".pgen": (".psam", ".pvar"),
-}
-GENOTYPES = tuple(BESIDE_GENOTYPES)
-GENOTYPE_POINTS = ".points"  # of a model of genotypes, beside its head
-LOCO = ".loco.tsv"  # scores without each chromosome
-PLINK2 = (".additive.tsv", ".dominant.tsv", ".plink2.txt")  # two passes, and how
-PGS = (".txt", ".txt.gz")  # a scoring file of the PGS Catalog
 
 
 def either(endings: Sequence[str]) -> str:

@@ -215,7 +215,9 @@ def finite_numbers(value: object, shape: Shape, what: str) -> NDArray[Any]:
 
 _KINDS = {
     "renyi-model": ", a model of tables",
-    "renyi-genotype-scores": ", a model of genotypes (.bed or .pgen)",
+    "renyi-genotype-scores": (
+        ", a genotype model: use 'renyi genotypes predict', 'export' or 'report'"
+    ),
     "renyi-proof": ", a proof (--proof)",
 }
 

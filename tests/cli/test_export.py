@@ -152,7 +152,7 @@ def test_functions_and_tables(
         assert word in bad("export", "m.json", *wrong)
     Path("g.json").write_text('{"format": "renyi-genotype-scores", "version": 1}')
     for kind in (("--format", "python"), ("--sql", "duckdb")):
-        assert "--scores pgs" in bad("export", "g.json", *kind)
+        assert "'renyi genotypes" in bad("export", "g.json", *kind)
     good("fit", save(table()), *FIT, "--rule", "renyi")
     assert "--rule map" in bad(*given, "python")
     assert good(*given, "csv").out.startswith("feature,category")

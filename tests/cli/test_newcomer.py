@@ -204,13 +204,13 @@ def test_halves_are_told_to_be_of_one_population(run: Run) -> None:
 def test_tables_and_genotypes_are_told_apart(run: Run) -> None:
     study = save_study("study", codes(30, seed=1))
     save(table())
-    run("fit", study, "--out", "g")
+    run("genotypes", "fit", study, "--out", "g")
     run("fit", "t.csv", *TARGET, "--out", "m")
-    assert "a model of genotypes" in run("certify", "g.json", "m.renyi").err
-    scores = ("export", "m.json", "--scores", "plink2", "--out", "s")
+    assert "a genotype model" in run("certify", "g.json", "m.renyi").err
+    scores = ("genotypes", "export", "m.json", "--scores", "plink2", "--out", "s")
     assert "a model of tables" in run(*scores).err
     build = ("marginals", "build", study, "--target", "y", "--out", "c.renyi")
-    assert "study.bed holds genotypes" in run(*build).err
+    assert "study.bed contains genotypes" in run(*build).err
     both = run("certify", "m.json", "m.renyi", "--confidence", "0.9").err
     assert "--rows and --halves" in both
 

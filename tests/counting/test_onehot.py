@@ -12,8 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
-from renyi import compiled
-from renyi.counting import onehot
+from renyi.counting import compiled, onehot
 from renyi.counting.onehot import (
     agreement,
     class_label_counts,
@@ -186,7 +185,7 @@ def test_too_many_rows_to_compare_are_refused_before_memory_is_taken():
 
 LOADED_AT_ONCE = """
 import sys, threading
-from renyi import compiled
+from renyi.counting import compiled
 sys.setswitchinterval(1e-6)
 names = ["renyi.solvers.l1inf_kernels", "renyi.counting.kernels"]
 both, modules = threading.Barrier(2), []

@@ -13,8 +13,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
-from renyi import compiled
-from renyi.counting import histograms, kernels, onehot
+from renyi.counting import compiled, histograms, kernels, onehot
 from renyi.counting import pair_counts as costs
 from renyi.counting.pair_counts import class_pair_counts, pair_counts, plane_table
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from renyi import RenyiClassifier
-from renyi.compiled import load as load_loops
+from renyi.counting.compiled import load as load_loops
 from renyi.datasets import load
 
 THREADS = 8
@@ -54,6 +54,7 @@ def _predict(seconds: float) -> tuple[int, int]:
     return sum(rounds), max(seen) - max(seen[: max(1, len(seen) // 5)])
 
 
+@pytest.mark.long
 def test_threads_predict_the_same_with_memory_flat():
     rounds, growth = _predict(2.0)
     assert rounds >= THREADS

@@ -7,13 +7,16 @@ it gives is consistent: else a `FalsehoodError` is raised.
 from __future__ import annotations
 
 import contextlib
+import csv
 import gzip
 import io
 import json
+import re
 import tempfile
 from collections.abc import Callable
 from fractions import Fraction
 from functools import cache
+from itertools import chain
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -34,11 +37,15 @@ from renyi import (
     verify,
     write_proof,
 )
+from renyi.cli import output
+from renyi.encoding.rules import check_names
 from renyi.files import to_bytes
+from renyi.formatting import csv_text
 from renyi.genotypes.files import read_genotypes
 from renyi.genotypes.packed import code_counts
 from renyi.genotypes.scores import GenotypeScores, read_scores
 from renyi.solvers.calibration import Calibration
+from renyi.sources.csv import CsvFile
 from renyi.sources.files import read_table
 from support.forgeries import signed
 from support.studies import codes, save_pgen, save_study
@@ -213,11 +220,54 @@ def _table(path: Path) -> None:
     hold(streamed.digest == whole.digest, f"{streamed} streamed, {whole} in memory")
 
 
+def _query(path: Path) -> None:
+    """Count a file through a query that changes nothing: the same counts."""
+    plain = _either(lambda: Marginals.from_file(path, target="y"))
+    if isinstance(plain, Exception):
+        raise plain
+    queried = _either(lambda: Marginals.from_file(path, target="y", sql="FROM data"))
+    if isinstance(queried, Exception):
+        raise queried
+    _consistent(queried)
+    hold(queried.digest == plain.digest, f"{queried} by a query, {plain} without")
+
+
 def _either(count: Callable[[], Marginals]) -> Any:
     try:
         return count()
     except (ValueError, TypeError, OSError) as error:
         return error
+
+
+# ---- writers: what they write reads back as the same cells
+
+
+def _written(path: Path) -> None:
+    """Write the cells of a file in every format, and read them again."""
+    file = CsvFile(path)
+    check_names(file.header.names, path)
+    table = file.read_whole(file.header.names)
+    if not table.num_rows:
+        raise ValueError(f"{path} has no rows")
+    rows = table.to_pandas(strings_to_categorical=False).astype(object)
+    for suffix in (".csv", ".tsv", ".csv.gz", ".parquet"):
+        place = path.with_name(f"again{suffix}")
+        with output.writing(place, {}) as write:
+            write(rows)
+        hold(_cells(place).equals(table), f"{suffix}: {_cells(place)} for {table}")
+    text = csv_text(rows, inert=True)
+    names, *lines = csv.reader(io.StringIO(text, newline=""))
+    cells = [*table.column_names, *rows.to_numpy().ravel()]
+    for cell, inert in zip(cells, chain(names, *lines), strict=True):
+        hold(inert in (cell, f"'{cell}"), f"{cell!r} is written as {inert!r}")
+        hold(not re.match(r"[=@].", inert), f"{inert!r} is a formula")
+
+
+def _cells(path: Path) -> pa.Table:
+    if path.suffix == ".parquet":
+        return pq.read_table(path).replace_schema_metadata()
+    file = CsvFile(path)
+    return file.read_whole(file.header.names)
 
 
 # ---- genotypes
@@ -377,6 +427,12 @@ TARGETS = {
     ),
     "csv": Target(
         ".csv", _csv_seeds, (mutations.of_csv, mutations.of_bytes), _table, False
+    ),
+    "query": Target(
+        ".csv", _csv_seeds, (mutations.of_csv, mutations.of_bytes), _query, False
+    ),
+    "written": Target(
+        ".csv", _csv_seeds, (mutations.of_csv, mutations.of_bytes), _written, False
     ),
     "gzip": Target(
         ".csv.gz",

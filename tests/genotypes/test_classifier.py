@@ -102,8 +102,8 @@ def test_left_out_scores_are_those_of_refits(study, dominance, missing, grouped)
         assert_allclose(clf.left_out_[out], X[out] @ b + F[out] @ z, atol=1e-9)
         b = np.linalg.lstsq(X[kept], y[kept])[0]
     wrong = (clf.left_out_ > 0.5) != y
-    assert clf.loo_error_ == clf.figures_.error == wrong.mean()
-    assert clf.figures_.method == "leave-one-" + "group-" * grouped + "out"
+    assert clf.loo_error_ == clf.metrics_.error == wrong.mean()
+    assert clf.metrics_.method == "leave-one-" + "group-" * grouped + "out"
 
 
 def test_cross_fit_scores_are_those_of_refits(study, monkeypatch):
@@ -118,8 +118,8 @@ def test_cross_fit_scores_are_those_of_refits(study, monkeypatch):
         kept, out = folds != fold, folds == fold
         b, z = ridge(F[kept], y[kept], X[kept], N * 2.5)
         assert_allclose(clf.left_out_[out], X[out] @ b + F[out] @ z, atol=1e-9)
-    assert clf.figures_.method == "5-fold cross-fit"
-    assert 0 < clf.figures_.residual <= 1e-13
+    assert clf.metrics_.method == "5-fold cross-fit"
+    assert 0 < clf.metrics_.residual <= 1e-13
 
 
 def test_conjugate_gradients_tell_how_far_they_came(study, monkeypatch):
@@ -127,7 +127,7 @@ def test_conjugate_gradients_tell_how_far_they_came(study, monkeypatch):
     *_, G = study
     y = study[1]
     rough = GenotypeClassifier(2.5, solver="cg", random_state=0).fit(G, y)
-    assert 1e-9 < rough.figures_.residual <= 1e-3
+    assert 1e-9 < rough.metrics_.residual <= 1e-3
     exact = GenotypeClassifier(2.5).fit(G, y)
     # ‖Δs‖ ≤ ‖residual‖: no eigenvalue of A(A + α)⁻¹ is above 1.
     off = rough.decision_function(G) - exact.decision_function(G)
@@ -222,7 +222,7 @@ def test_covariates_alone(study):
         for g in np.unique(members):
             kept, out = members != g, members == g
             alone[out] = X[out] @ np.linalg.lstsq(X[kept], y[kept])[0]
-        found = GenotypeClassifier(2.5).fit(G, y, C, given).figures_
+        found = GenotypeClassifier(2.5).fit(G, y, C, given).metrics_
         assert_allclose(found.covariates_risk, np.mean((alone - y) ** 2), rtol=1e-9)
         assert found.covariates_error == np.mean((alone > 0.5) != y)
 
@@ -238,7 +238,7 @@ def test_the_auc_of_noise_is_a_half_on_average(size):
         clf = GenotypeClassifier().fit(
             PackedGenotypes.from_codes(codes), y, None, groups
         )
-        found.append(clf.figures_.auc)
+        found.append(clf.metrics_.auc)
     assert np.mean(found) == pytest.approx(0.5, abs=4 * np.std(found) / 30**0.5)
     assert np.std(found) < 0.2
 
@@ -266,7 +266,7 @@ def test_equal_samples_of_a_group_are_not_ranked_by_rounding():
     clf.fit(G, [0, 1, 0, 1, 1], groups=[1, 0, 0, 0, 1])
     assert len(set(clf.left_out_scores_[1:4].tolist())) == 1
     assert clf.left_out_cells_.tolist() == [1, 1, 1, 1, 2]
-    assert clf.figures_.auc == pytest.approx(7 / 12)  # 5 ties, 1 ranked
+    assert clf.metrics_.auc == pytest.approx(7 / 12)  # 5 ties, 1 ranked
 
 
 def test_samples_of_equal_genotypes_are_ties():
@@ -276,11 +276,11 @@ def test_samples_of_equal_genotypes_are_ties():
     copies = rng.binomial(2, 0.35 + 0.1 * y)
     G = PackedGenotypes.from_codes(np.array([3, 2, 0])[copies][None])
     apart = np.sign(copies[y == 1][:, None] - copies[y == 0])
-    found = GenotypeClassifier().fit(G, y).figures_
+    found = GenotypeClassifier().fit(G, y).metrics_
     assert found.auc == pytest.approx((apart.mean() + 1) / 2, abs=1e-3)
     sex = y ^ (rng.random(2000) < 0.4)
     noise = PackedGenotypes.from_codes(rng.choice([0, 2, 3], (50, 2000)))
-    found = GenotypeClassifier().fit(noise, y, sex[:, None]).figures_
+    found = GenotypeClassifier().fit(noise, y, sex[:, None]).metrics_
     apart = np.sign(sex[y == 1][:, None] * 1 - sex[y == 0])
     assert found.covariates_auc == pytest.approx((apart.mean() + 1) / 2, abs=1e-3)
     assert found.auc > 0.5
@@ -318,7 +318,7 @@ def test_some_samples_and_variants(study):
     part = PackedGenotypes.from_codes(codes[::3, 1::2])
     one, other = (GenotypeClassifier(1.0).fit(g, y[1::2]) for g in (G, part))
     assert_allclose(one.points_, other.points_, atol=1e-12)
-    assert one.figures_ == other.figures_
+    assert one.metrics_ == other.metrics_
 
 
 def test_what_cannot_be_fitted_is_named(study):

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from renyi.cli.genotypes import measured_lines
+from renyi.genotypes.commands import measured_lines
 from support.studies import codes, needs_plink2, plink2, save_pgen, save_study
 
 
@@ -30,7 +30,7 @@ def save_covariates(name: str = "pcs.txt", n: int = 60) -> str:
 
 
 def test_fit_says_what_was_loaded_left_and_learned(good, study):
-    done = good("fit", study, "--maf", "0.05", "--out", "run1")
+    done = good("genotypes", "fit", study, "--maf", "0.05", "--out", "run1")
     for words in (
         "60 samples (30 females, 30 males; 60 founders) loaded from study.fam.",
         "40 variants loaded from study.bim.",
@@ -38,17 +38,17 @@ def test_fit_says_what_was_loaded_left_and_learned(good, study):
         "class 1: 30, class 2: 30",
         "AUC",
         "No bound is shown",
-        "Next: renyi predict run1.json",
+        "Next: renyi genotypes predict run1.json",
     ):
         assert words in done.out
     log = Path("run1.log").read_text("utf-8")
-    assert "Command: renyi fit study.bed --maf 0.05 --out run1" in log
+    assert "Command: renyi genotypes fit study.bed --maf 0.05 --out run1" in log
     assert done.out.strip() in log
     assert "%" not in Path("run1.json").read_text()
 
 
 def test_facts_as_json(good, study):
-    facts = good("fit", study, "--json").json
+    facts = good("genotypes", "fit", study, "--json").json
     assert facts["samples"] == 60
     assert facts["variants"] == 40
     assert facts["classes"] == {"1": 30, "2": 30}
@@ -61,8 +61,8 @@ def test_facts_as_json(good, study):
 
 def test_bed_and_pgen_give_the_same_model_to_the_last_bit(good, study):
     save_pgen("p", codes(), study)
-    good("fit", study, "--out", "a")
-    good("fit", "p.pgen", "--out", "b")
+    good("genotypes", "fit", study, "--out", "a")
+    good("genotypes", "fit", "p.pgen", "--out", "b")
     assert Path("a.points").read_bytes() == Path("b.points").read_bytes()
     heads = [json.loads(Path(f"{name}.json").read_text()) for name in "ab"]
     for head in heads:
@@ -71,15 +71,17 @@ def test_bed_and_pgen_give_the_same_model_to_the_last_bit(good, study):
 
 
 def test_scores_without_each_chromosome_are_written(good, bad, study):
-    assert "--out" in bad("fit", study, "--loco")
+    assert "--out" in bad("genotypes", "fit", study, "--loco")
     options = ("--groups", "FID", "--covar", save_covariates(), "--covar-name", "PC1")
-    good("fit", study, *options, "--loco", "--out", "a")
+    good("genotypes", "fit", study, *options, "--loco", "--out", "a")
     found = pd.read_csv("a.loco.tsv", sep="\t", dtype={"FID": str, "IID": str})
     assert found.columns.tolist() == ["FID", "IID", *map(str, range(1, 23))]
     assert found["IID"].tolist() == [f"I{k}" for k in range(60)]
-    good("fit", study, *options, "--loco", "--out", "b")
+    good("genotypes", "fit", study, *options, "--loco", "--out", "b")
     assert Path("a.loco.tsv").read_bytes() == Path("b.loco.tsv").read_bytes()
-    assert "chromosome 3" in bad("fit", study, "--chr", 3, "--loco", "--out", "c")
+    assert "chromosome 3" in bad(
+        "genotypes", "fit", study, "--chr", 3, "--loco", "--out", "c"
+    )
 
 
 @pytest.mark.genotypes
@@ -89,7 +91,7 @@ def test_real_bed_and_pgen_give_the_same_model(good, genotypes):
     plink2("--bfile", bed.with_suffix(""), "--make-pgen", "--out", "p")
     options = ("--pheno", phe, "--chr", 1, "--json")
     facts = [
-        good("fit", file, *options, "--out", name).json
+        good("genotypes", "fit", file, *options, "--out", name).json
         for file, name in ((bed, "a"), ("p.pgen", "b"))
     ]
     assert facts[0]["samples"] == 89
@@ -103,8 +105,10 @@ def test_populations_of_hapmap3_by_a_column_of_words(good, bad, genotypes):
     bed = genotypes / "hapmap3" / "data.bed"
     column = ("--pheno", genotypes / "hapmap3" / "relationships_w_pops_121708.txt")
     column += ("--pheno-name", "population")
-    assert "--classes" in bad("fit", bed, *column)
-    facts = good("fit", bed, *column, "--classes", "CHB", "JPT", "--json").json
+    assert "--classes" in bad("genotypes", "fit", bed, *column)
+    facts = good(
+        "genotypes", "fit", bed, *column, "--classes", "CHB", "JPT", "--json"
+    ).json
     assert facts["classes"] == {"CHB": 81, "JPT": 85}
     assert facts["loo_error"] < 0.05
     assert any("MT" in note for note in facts["notes"])
@@ -122,7 +126,9 @@ def test_phenotype_classes_and_covariates_of_files(good, study):
         "--covar",
         save_covariates(),
     )
-    facts = good("fit", study, *options, "--covar-name", "PC1", "--json").json
+    facts = good(
+        "genotypes", "fit", study, *options, "--covar-name", "PC1", "--json"
+    ).json
     assert facts["classes"] == {"c": 20, "a": 20}
     assert list(facts["covariates"]) == ["PC1"]
     assert facts["covariates_error"] is not None
@@ -131,45 +137,55 @@ def test_phenotype_classes_and_covariates_of_files(good, study):
 
 def test_samples_without_covariates_are_left_out(good, study):
     save_covariates(n=50)
-    facts = good("fit", study, "--covar", "pcs.txt", "--json").json
+    facts = good("genotypes", "fit", study, "--covar", "pcs.txt", "--json").json
     assert facts["samples"] == 50
     assert "10 samples without all covariates left out." in facts["log"]
 
 
 def test_families_are_left_out_together(good, study):
-    facts = good("fit", study, "--groups", "FID", "--json").json
+    facts = good("genotypes", "fit", study, "--groups", "FID", "--json").json
     assert facts["groups"] == 30
     lines = [f"F{k // 2} I{k} g{k % 5}" for k in range(60)]
     Path("groups.txt").write_text("\n".join(lines) + "\n")
-    assert good("fit", study, "--groups", "groups.txt", "--json").json["groups"] == 5
-    assert "leave-one-group-out" in good("fit", study, "--groups", "FID").out
+    assert (
+        good("genotypes", "fit", study, "--groups", "groups.txt", "--json").json[
+            "groups"
+        ]
+        == 5
+    )
+    assert (
+        "leave-one-group-out" in good("genotypes", "fit", study, "--groups", "FID").out
+    )
 
 
 def test_samples_of_no_family_or_group_are_not_one(good, bad, study):
     lines = [f"F{k // 2} I{k} {'NA' if k < 10 else f'g{k % 5}'}" for k in range(60)]
     Path("groups.txt").write_text("\n".join(lines) + "\n")
-    facts = good("fit", study, "--groups", "groups.txt", "--json").json
+    facts = good("genotypes", "fit", study, "--groups", "groups.txt", "--json").json
     assert (facts["groups"], facts["samples"]) == (5, 50)
     assert "10 samples without a group left out." in facts["log"]
     save_study(fid=["0"] * 30 + ["F"] * 30)
-    assert good("fit", study, "--groups", "FID", "--json").json["groups"] == 31
+    assert (
+        good("genotypes", "fit", study, "--groups", "FID", "--json").json["groups"]
+        == 31
+    )
     save_study(fid="0")
-    assert "FID of study.bed is 0" in bad("fit", study, "--groups", "FID")
+    assert "FID of study.bed is 0" in bad("genotypes", "fit", study, "--groups", "FID")
 
 
 def test_what_tells_nothing_is_worth_nothing(good, study):
     save_study(table=np.full((5, 60), 1))
-    facts = good("fit", study, "--prevalence", "1e-300", "--json").json
+    facts = good("genotypes", "fit", study, "--prevalence", "1e-300", "--json").json
     assert facts["auc"] == 0.5
     assert facts["nagelkerke_r2"] == pytest.approx(0, abs=1e-9)
     assert facts["liability_r2"] == pytest.approx(0, abs=1e-9)
     save_study(table=codes(2))  # each is answered by the class of the other
-    assert good("fit", study, "--json").json["auc"] == 0.5
+    assert good("genotypes", "fit", study, "--json").json["auc"] == 0.5
 
 
 def test_missing_calls_and_additive_points(good, study):
     for options in (("--missing", "mean"), ("--additive",)):
-        facts = good("fit", study, *options, "--json").json
+        facts = good("genotypes", "fit", study, *options, "--json").json
         assert facts["missing"] == ("mean" if "mean" in options else "category")
         assert facts["dominance"] == ("--additive" not in options)
 
@@ -184,9 +200,6 @@ def test_missing_calls_and_additive_points(good, study):
         (("fit", "study.bed", "--rule", "sharp"), "--rule"),
         (("fit", "study.bed", "--missing", "NA"), "--missing"),
         (("fit", "study.bed", "other.bed"), "other.bed"),
-        (("fit", "votes", "--maf", "0.1"), "--maf"),
-        (("fit", "votes", "--additive"), "--additive"),
-        (("fit", "votes", "--prevalence", "0.1"), "--prevalence"),
         (("fit", "study.bed", "--maf", "2"), "--maf"),
         (("fit", "study.bed", "--maf", "0.5001"), "--maf"),
         (("fit", "study.bed", "--pheno-name", "x"), "--pheno"),
@@ -205,28 +218,28 @@ def test_missing_calls_and_additive_points(good, study):
     ],
 )
 def test_what_does_not_fit_is_refused_by_name(bad, study, words, named):
-    assert named in bad(*words)
+    assert named in bad("genotypes", *words)
 
 
 @pytest.mark.parametrize("cut", [0, 2, 3, 50])
 @pytest.mark.parametrize("name", ["study.bed", "study.bim", "study.fam"])
 def test_truncated_files_end_in_a_sentence(bad, study, name, cut):
     Path(name).write_bytes(Path(name).read_bytes()[:cut])
-    assert "study." in bad("fit", "study.bed")
+    assert "study." in bad("genotypes", "fit", "study.bed")
 
 
 def test_a_bad_number_of_covariates_names_its_line(bad, study):
     path = Path(save_covariates())
     path.write_text(path.read_text().replace(" 33\n", " old\n"))
-    assert "pcs.txt, line 15: 'old'" in bad("fit", study, "--covar", path)
+    assert "pcs.txt, line 15: 'old'" in bad("genotypes", "fit", study, "--covar", path)
     path.write_text(path.read_text().replace(" old\n", " 3_3\n"))
-    assert "pcs.txt, line 15: '3_3'" in bad("fit", study, "--covar", path)
+    assert "pcs.txt, line 15: '3_3'" in bad("genotypes", "fit", study, "--covar", path)
 
 
 def test_minus_nine_is_missing_however_it_is_written(good, study):
     path = Path(save_covariates())
     path.write_text(path.read_text().replace(" 33\n", " -9.0\n"))
-    facts = good("fit", study, "--covar", path, "--json").json
+    facts = good("genotypes", "fit", study, "--covar", path, "--json").json
     assert facts["samples"] == 59
 
 
@@ -235,13 +248,19 @@ def test_an_idle_or_empty_covariate_is_named(bad, study):
     path.write_text(path.read_text().replace("AGE", "AGE SITE").replace("\nF", " 3\nF"))
     text = path.read_text().replace(" 3\n", "\n", 1).rstrip() + " 3\n"
     path.write_text(text)
-    message = bad("fit", study, "--covar", path, "--covar-name", "AGE,SITE")
+    message = bad(
+        "genotypes", "fit", study, "--covar", path, "--covar-name", "AGE,SITE"
+    )
     assert "did you mean --covar-name AGE SITE?" in message
     words = ("--covar-name", "AGE", "AGE")
-    assert "'AGE' twice" in bad("fit", study, "--covar", path, *words)
-    assert "covariate 'SITE' is constant" in bad("fit", study, "--covar", path)
+    assert "'AGE' twice" in bad("genotypes", "fit", study, "--covar", path, *words)
+    assert "covariate 'SITE' is constant" in bad(
+        "genotypes", "fit", study, "--covar", path
+    )
     path.write_text(text.replace(" 3\n", " NA\n"))
-    assert "60 samples without all covariates" in bad("fit", study, "--covar", path)
+    assert "60 samples without all covariates" in bad(
+        "genotypes", "fit", study, "--covar", path
+    )
 
 
 def test_a_liability_above_one_is_told_of():
@@ -257,13 +276,15 @@ def test_a_liability_above_one_is_told_of():
 @pytest.fixture
 def model(good, study) -> str:
     """A model of the study."""
-    good("fit", study, "--covar", save_covariates(), "--out", "run1")
+    good("genotypes", "fit", study, "--covar", save_covariates(), "--out", "run1")
     return "run1.json"
 
 
 def test_answers_with_probabilities_and_scores(good, model):
     other = save_study("other", codes(30, seed=3))
-    done = good("predict", model, other, "--covar", "pcs.txt", "--out", "f.tsv")
+    done = good(
+        "genotypes", "predict", model, other, "--covar", "pcs.txt", "--out", "f.tsv"
+    )
     found = pd.read_csv("f.tsv", sep="\t", dtype={"IID": str, "prediction": str})
     assert [*found] == ["FID", "IID", "prediction", "proba_2", "score"]
     assert found["IID"].tolist() == [f"I{k}" for k in range(30)]
@@ -275,9 +296,18 @@ def test_answers_with_probabilities_and_scores(good, model):
     assert "AUC" in done.err
     assert max(map(len, done.err.splitlines())) <= 110
     assert "--covar FILE --out answers.tsv" in Path("run1.log").read_text()
-    moved = good("predict", model, other, "--covar", "pcs.txt", "--prevalence", "0.1")
+    moved = good(
+        "genotypes",
+        "predict",
+        model,
+        other,
+        "--covar",
+        "pcs.txt",
+        "--prevalence",
+        "0.1",
+    )
     assert "answers for a prevalence of 0.1" in " ".join(moved.err.split())
-    printed = good("predict", model, other, "--covar", "pcs.txt").out
+    printed = good("genotypes", "predict", model, other, "--covar", "pcs.txt").out
     assert printed == Path("f.tsv").read_text()
 
 
@@ -287,9 +317,9 @@ def test_the_commands_answer_as_the_classifier_does(good, study):
 
     G, y = read_genotypes(study), np.repeat([0, 1], 30)
     clf = GenotypeClassifier().fit(G, y)
-    facts = good("fit", study, "--out", "run1", "--json").json
+    facts = good("genotypes", "fit", study, "--out", "run1", "--json").json
     assert facts["loo_error"] == clf.loo_error_
-    answers = good("predict", "run1.json", study, "--json").json["answers"]
+    answers = good("genotypes", "predict", "run1.json", study, "--json").json["answers"]
     found = pd.DataFrame(answers)
     scores, p = clf.decision_function(G), clf.predict_proba(G)[:, 1]
     np.testing.assert_allclose(found["score"], scores, atol=1e-12)
@@ -298,7 +328,7 @@ def test_the_commands_answer_as_the_classifier_does(good, study):
 
 
 def test_a_gpu_that_is_not_there_is_told_in_words(run, study):
-    done = run("fit", study, "--device", "cuda")
+    done = run("genotypes", "fit", study, "--device", "cuda")
     if done.code:  # else there is one
         assert "Traceback" not in done.err
         assert done.err.startswith("renyi: error: ")
@@ -313,49 +343,71 @@ def test_swapped_alleles_give_the_same_scores(good, model):
     bim.write_text(bim.read_text().replace("A\tG", "G\tA"))
     answers = []
     for file in (first, second):
-        answers.append(good("predict", model, file, "--covar", "pcs.txt").out)
+        answers.append(
+            good("genotypes", "predict", model, file, "--covar", "pcs.txt").out
+        )
     assert answers[0] == answers[1]
 
 
 def test_covariates_are_needed_if_the_model_has_them(bad, good, model):
-    assert "--covar" in bad("predict", model, "study.bed")
+    assert "--covar" in bad("genotypes", "predict", model, "study.bed")
     save_covariates("few.txt", 10)
-    done = good("predict", model, "study.bed", "--covar", "few.txt", "--json").json
+    done = good(
+        "genotypes", "predict", model, "study.bed", "--covar", "few.txt", "--json"
+    ).json
     assert done["samples"] == len(done["answers"]) == 10
 
 
 @pytest.mark.parametrize("option", ["pheno", "covar", "keep"])
 def test_no_file_that_is_read_is_written_over(bad, model, option):
     Path("a.tsv").write_text("F0 I0 1\n")
-    words = ("predict", model, "study.bed", f"--{option}", "a.tsv", "--out", "a.tsv")
+    words = (
+        "genotypes",
+        "predict",
+        model,
+        "study.bed",
+        f"--{option}",
+        "a.tsv",
+        "--out",
+        "a.tsv",
+    )
     assert "a.tsv would overwrite" in bad(*words)
 
 
 def test_a_file_beside_the_genotypes_is_not_written_over(bad, study):
     Path("run1.log").symlink_to("study.fam")
-    assert "study.fam, which the command needs" in bad("fit", study, "--out", "run1")
+    assert "study.fam, which the command needs" in bad(
+        "genotypes", "fit", study, "--out", "run1"
+    )
 
 
 def test_only_the_covariates_of_the_model_are_read(good, bad, model):
     text = Path("pcs.txt").read_text().replace("\n", " site\n")
     Path("more.txt").write_text(text)
-    one = good("predict", model, "study.bed", "--covar", "pcs.txt").out
-    assert good("predict", model, "study.bed", "--covar", "more.txt").out == one
+    one = good("genotypes", "predict", model, "study.bed", "--covar", "pcs.txt").out
+    assert (
+        good("genotypes", "predict", model, "study.bed", "--covar", "more.txt").out
+        == one
+    )
     Path("none.txt").write_text("FID IID PC1 AGE\nF0 I0 NA 1\n")
-    assert "none.txt" in bad("predict", model, "study.bed", "--covar", "none.txt")
+    assert "none.txt" in bad(
+        "genotypes", "predict", model, "study.bed", "--covar", "none.txt"
+    )
 
 
 def test_covariates_that_a_model_has_not_are_not_read(good, study):
-    good("fit", study, "--out", "plain")
-    done = good("predict", "plain.json", study, "--covar", "pcs.txt")
+    good("genotypes", "fit", study, "--out", "plain")
+    done = good("genotypes", "predict", "plain.json", study, "--covar", "pcs.txt")
     assert "pcs.txt was not read" in done.err
 
 
 def test_keep_and_another_prevalence(good, model):
     Path("some.txt").write_text("F0 I0\nF0 I1\nF29 I59\n")
     options = ("study.bed", "--covar", "pcs.txt", "--keep", "some.txt", "--json")
-    usual = good("predict", model, *options).json["answers"]
-    rare = good("predict", model, *options, "--prevalence", "0.01").json["answers"]
+    usual = good("genotypes", "predict", model, *options).json["answers"]
+    rare = good("genotypes", "predict", model, *options, "--prevalence", "0.01").json[
+        "answers"
+    ]
     assert [row["IID"] for row in usual] == ["I0", "I1", "I59"]
     for one, other in zip(usual, rare, strict=True):
         assert other["proba_2"] <= one["proba_2"]
@@ -363,10 +415,12 @@ def test_keep_and_another_prevalence(good, model):
 
 
 def test_a_scoring_file_of_the_catalog_gives_the_scores_of_the_model(good, study):
-    good("fit", study, "--build", "GRCh38", "--out", "run1")
-    good("export", "run1.json", "--scores", "pgs", "--out", "run1.txt.gz")
+    good("genotypes", "fit", study, "--build", "GRCh38", "--out", "run1")
+    good("genotypes", "export", "run1.json", "--scores", "pgs", "--out", "run1.txt.gz")
     answers = [
-        good("predict", name, study, "--build", "hg38", "--same-strand").out
+        good(
+            "genotypes", "predict", name, study, "--build", "hg38", "--same-strand"
+        ).out
         for name in ("run1.json", "run1.txt.gz")
     ]
     tables = [
@@ -382,20 +436,23 @@ def test_a_scoring_file_of_the_catalog_gives_the_scores_of_the_model(good, study
 
 
 def test_calls_of_y_and_mt_are_not_scored_as_two_copies(good, study):
-    good("fit", study, "--build", "GRCh38", "--out", "run1")
-    good("export", "run1.json", "--scores", "pgs", "--out", "run1.txt.gz")
+    good("genotypes", "fit", study, "--build", "GRCh38", "--out", "run1")
+    good("genotypes", "export", "run1.json", "--scores", "pgs", "--out", "run1.txt.gz")
     save_study(chromosomes=["1"] * 38 + ["Y", "MT"])
     argv = (study, "--build", "hg38", "--same-strand", "--json")
-    found = good("predict", "run1.txt.gz", *argv).json
+    found = good("genotypes", "predict", "run1.txt.gz", *argv).json
     assert any("2 variants of Y and MT" in note for note in found["notes"])
     save_study(table=codes()[:38], chromosomes=["1"] * 38)
-    assert good("predict", "run1.txt.gz", *argv).json["answers"] == found["answers"]
+    assert (
+        good("genotypes", "predict", "run1.txt.gz", *argv).json["answers"]
+        == found["answers"]
+    )
 
 
 @needs_plink2
 def test_the_commands_that_export_writes_give_the_scores(good, study):
-    good("fit", study, "--out", "run1")
-    good("export", "run1.json", "--scores", "plink2", "--out", "run1")
+    good("genotypes", "fit", study, "--out", "run1")
+    good("genotypes", "export", "run1.json", "--scores", "plink2", "--out", "run1")
     text = Path("run1.plink2.txt").read_text()
     total = float(text.split("=", 1)[1].split()[0])
     for line in text.splitlines():
@@ -404,34 +461,69 @@ def test_the_commands_that_export_writes_give_the_scores(good, study):
     for name in ("additive", "dominant"):
         table = pd.read_csv(f"run1.{name}.sscore", sep="\t")
         total += table[f"{name.upper()}_SUM"].to_numpy()
-    good("predict", "run1.json", study, "--out", "f.tsv")
+    good("genotypes", "predict", "run1.json", study, "--out", "f.tsv")
     ours = pd.read_csv("f.tsv", sep="\t")["score"]
     np.testing.assert_allclose(total, ours, atol=1e-4)  # plink2 prints six digits
 
 
 def test_a_model_of_tables_and_genotypes_do_not_go_together(bad, good, study):
     good("fit", "votes", "--out", "v")
-    assert "v.json" in bad("predict", "v.json", study)
-    good("fit", study, "--out", "run1")
-    assert "run1.json" in bad("predict", "run1.json", "votes")
+    assert "a model of tables" in bad("genotypes", "predict", "v.json", study)
+    good("genotypes", "fit", study, "--out", "run1")
+    assert "votes" in bad("genotypes", "predict", "run1.json", "votes")
+
+
+@pytest.mark.parametrize("name", ["study.bed", "study.vcf", "study.vcf.gz", "s.pgen"])
+def test_commands_of_tables_answer_with_the_command_for_genotypes(bad, study, name):
+    Path(name).touch()
+    good_command = "'renyi genotypes fit'"
+    assert good_command in bad("fit", name, "--target", "y")
+    assert good_command in bad("fit", name)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("predict", "run1.json", "study.bed"),
+        ("export", "run1.json", "--format", "python"),
+        ("report", "run1.json"),
+    ],
+)
+def test_commands_of_tables_say_that_a_model_is_of_genotypes(good, bad, study, words):
+    good("genotypes", "fit", study, "--out", "run1")
+    message = bad(*words)
+    assert "run1.json" in message
+    assert f"renyi genotypes {words[0]}" in message or f"'{words[0]}'" in message
+
+
+def test_a_report_is_a_page_and_its_record(good, study):
+    good("genotypes", "fit", study, "--out", "run1")
+    done = good("genotypes", "report", "run1.json")
+    assert "Wrote run1.report.html" in done.out
+    assert "rs0" in Path("run1.report.html").read_text()
+    record = json.loads(Path("run1.report.json").read_text())
+    assert record["classes"] == ["1", "2"]
 
 
 def test_a_plot_of_what_matters(good, bad, study):
-    done = good("fit", study, "--plot", "run.png", "--json")
+    done = good("genotypes", "fit", study, "--plot", "run.png", "--json")
     assert done.json["written"] == {"plot": "run.png"}
     assert Path("run.png").read_bytes().startswith(b"\x89PNG")
-    assert "--plot" in bad("fit", "votes", "--target", "party", "--plot", "x.png")
-    assert "run.gif" in bad("fit", study, "--plot", "run.gif")
+    assert "run.gif" in bad("genotypes", "fit", study, "--plot", "run.gif")
 
 
 def test_classes_of_a_file_are_not_judged_by_those_of_fam(good, study):
     """Which may be of another trait that is coded 1 and 2, too."""
     lines = [f"F{k // 2} I{k} {1 + k % 2}" for k in range(60)]
     Path("trait.txt").write_text("\n".join(lines) + "\n")
-    good("fit", study, "--pheno", "trait.txt", "--out", "m")
-    assert good("predict", "m.json", study, "--json").json["judged"] is None
-    judged = good("predict", "m.json", study, "--pheno", "trait.txt", "--json").json
+    good("genotypes", "fit", study, "--pheno", "trait.txt", "--out", "m")
+    assert (
+        good("genotypes", "predict", "m.json", study, "--json").json["judged"] is None
+    )
+    judged = good(
+        "genotypes", "predict", "m.json", study, "--pheno", "trait.txt", "--json"
+    ).json
     assert judged["judged"]["samples"] == 60
-    good("fit", study, "--out", "n")
-    judged = good("predict", "n.json", study, "--json").json["judged"]
+    good("genotypes", "fit", study, "--out", "n")
+    judged = good("genotypes", "predict", "n.json", study, "--json").json["judged"]
     assert judged["samples"] == 60

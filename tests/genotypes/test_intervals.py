@@ -33,7 +33,7 @@ def covered(rng, n, d, effect, **settings):
     if effect:
         new = PackedGenotypes.from_codes(codes[:, n:])
         truth = auc(model.decision_function(new), y[n:])[0]
-    low, high = model.figures_.auc_interval
+    low, high = model.metrics_.auc_interval
     return low <= truth <= high
 
 
@@ -88,7 +88,7 @@ def family_interval(rng, families, size, d):
     codes = np.array([3, 2, 0])[shared + rng.binomial(1, frequencies)]
     model = GenotypeClassifier()
     model.fit(PackedGenotypes.from_codes(codes), y, groups=family)
-    return model.figures_.auc_interval
+    return model.metrics_.auc_interval
 
 
 def test_the_interval_covers_where_families_are_left_out():

@@ -72,6 +72,35 @@ def test_fits_and_certifies_where_no_extra_is_installed(tmp_path: Path) -> None:
     assert loaded.isdisjoint(EXTRAS)
 
 
+@pytest.mark.parametrize(
+    "code",
+    [
+        "import renyi; renyi.RenyiClassifier",
+        "from renyi.cli import main; main(['fit', 'votes'])",
+        "from renyi.cli import main; main(['fit', '--help'])",
+    ],
+)
+def test_tables_load_nothing_of_genotypes(code: str) -> None:
+    script = (
+        f"import sys\ntry:\n    {code}\nexcept SystemExit:\n    pass\n"
+        "loaded = [name for name in sys.modules if 'renyi.genotypes' in name]\n"
+        "sys.exit(', '.join(loaded) or 0)"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True)
+    assert (done.returncode, done.stderr) == (0, b"")
+
+
+def test_help_of_fit_fits_on_a_screen() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "renyi", "fit", "--help"],
+        check=True,
+        capture_output=True,
+        text=True,
+        env=os.environ | {"COLUMNS": "80"},
+    )
+    assert len(done.stdout.splitlines()) <= 50
+
+
 @pytest.mark.parametrize("option", ["--help", "--version"])
 def test_command_line_answers_without_numpy(option: str, tmp_path: Path) -> None:
     # In this process: `python -m renyi` does it in a child.

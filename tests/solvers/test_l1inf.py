@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from sklearn.exceptions import ConvergenceWarning
 
 import renyi
-from renyi.compiled import load
 from renyi.counting import pair_counts, sparse_counts
+from renyi.counting.compiled import load
 from renyi.selection import counts_problem
 from renyi.solvers import l1inf, l1inf_path
 from renyi.solvers.l1inf import (

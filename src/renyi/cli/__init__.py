@@ -63,7 +63,7 @@ def _exit_code(arguments: list[str], came: list[int]) -> int:
     """Return the exit code of a command that has said all it has to say."""
     args = argparse.Namespace()
     try:
-        args = parser().parse_args(arguments)
+        args = parser(arguments[:1] == ["genotypes"]).parse_args(arguments)
         args.argv = arguments
         code = _command(args)
     except BrokenPipeError:  # the reader has gone, as `head` does
@@ -114,7 +114,7 @@ def _command(args: argparse.Namespace) -> int:
         args.file = args.files[0] if args.files else ""
     elif "file" in args:
         args.files = [args.file]
-    module, _, function = args.run.partition(".")
+    module, _, function = args.run.rpartition(".")
     code = None
     with warnings.catch_warnings(record=True) as recorded:
         warnings.simplefilter("always")
@@ -123,7 +123,7 @@ def _command(args: argparse.Namespace) -> int:
                 memory_limit(getattr(args, "memory", None)),
                 contextlib.suppress(BrokenPipeError),  # nobody listens any more
             ):
-                run = getattr(import_module(f"renyi.cli.{module}"), function)
+                run = getattr(import_module(module), function)
                 code = run(args, recorded)
                 sys.stdout.flush()
         except Exception:

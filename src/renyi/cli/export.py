@@ -6,15 +6,13 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from renyi.cli import genotype_scores, inputs, output
+from renyi.cli import inputs, output
 from renyi.cli.output import Args, Recorded
 from renyi.encoding.columns import label_text
 from renyi.endings import EXPORTS
 from renyi.exports import formats, integer_card, points
 from renyi.files import encoded, replacing
 from renyi.fitting import Fit
-from renyi.genotypes import scores
-from renyi.sources import files
 
 _TABLES = ("csv", "md")  # points, which no rule goes by
 _POINTS = (*integer_card.FORMATS, *(f for f in EXPORTS if f in formats.FUNCTIONS))
@@ -24,19 +22,13 @@ _CARD = ("file", "spreadsheet")
 _OTHERS = {
     "sql": ("format", "prevalence", *_CARD),
     "points": (*_SQL, "prevalence"),
-    "scores": ("format", "prevalence", *_SQL, *_CARD),
     "format": (*_SQL, "file"),
 }
 
 
 def run(args: Args, recorded: Recorded) -> None:
     """Write a model in a form of another program."""
-    if args.scores is None and scores.is_model(files.existing(args.model)):
-        raise ValueError(
-            f"{args.model} is a model of genotypes: write it with --scores plink2 or "
-            "--scores pgs."
-        )
-    given = [name for name in ("sql", "points", "scores") if getattr(args, name)]
+    given = [name for name in ("sql", "points") if getattr(args, name)]
     name = given[0] if given else "format"
     why = f"cannot be used with --{name}: leave it out"
     inputs.check_not_given(args, _OTHERS[name], why, file="--marginals")
@@ -44,8 +36,6 @@ def run(args: Args, recorded: Recorded) -> None:
         _sql(args)
     elif name == "points":
         _points(args, recorded)
-    elif name == "scores":
-        genotype_scores.export(args)
     else:
         _format(args)
 
@@ -130,7 +120,7 @@ def _chosen(
         form = form or endings[place.suffix]
     form = form or usual
     if form is None:
-        raise ValueError("Choose an output: --format, --sql, --points or --scores.")
+        raise ValueError("Choose an output: --format, --sql or --points.")
     if form not in among:
         advice = "is for --points" if form == "html" else "cannot be used with --points"
         raise ValueError(f"--format {form} {advice}.")

@@ -15,10 +15,11 @@ from typing import Protocol
 import numpy as np
 
 from renyi import __version__
+from renyi.certificates.error_table import pairs_text
 from renyi.certificates.record import Certificate
-from renyi.certificates.text import pairs_text, ranking_lines, rule_lines
+from renyi.certificates.text import ranking_lines, rule_lines
 from renyi.certification import Warned
-from renyi.cli import genotypes, inputs, output, streams
+from renyi.cli import inputs, output, streams
 from renyi.cli.inputs import Rows
 from renyi.cli.output import Args, Facts, Recorded, bullets, indented
 from renyi.cli.parser import SMALL
@@ -67,9 +68,6 @@ _METHODS = {
 
 def run(args: Args, recorded: Recorded) -> None:
     """Train a classifier and certify it."""
-    if genotypes.requested(args):
-        genotypes.fit(args, recorded)
-        return
     from_counts = args.file.endswith(MARGINALS)
     may_write = args.marginals or (args.marginals is None and not from_counts)
     prefix = output.prefix_of(args, may_write)

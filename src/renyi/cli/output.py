@@ -23,7 +23,6 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from functools import partial
-from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -35,7 +34,7 @@ import pyarrow.parquet
 from renyi import __version__, datasets
 from renyi.cli.process import PrintableStream, with_options
 from renyi.drawing import axes
-from renyi.endings import BESIDE_GENOTYPES, GENOTYPES, MARGINALS, PICTURE, either
+from renyi.endings import MARGINALS, PICTURE, either
 from renyi.estimators import model_file
 from renyi.files import encoded, replace_together, replacing, same_file, target
 from renyi.formatting import HIDDEN, csv_text, printable, wrapped
@@ -48,11 +47,8 @@ if TYPE_CHECKING:
     from renyi.fitting import Fit
     from renyi.marginals.marginals import Marginals
 
-_OURS = ("argv", "run", "places", "tables")  # of the arguments, no options
-_READ = (
-    *("file", "model", "encoder", "first", "second", "rows"),
-    *("pheno", "covar", "groups", "keep", "remove", "extract", "exclude"),
-)
+_OURS = ("argv", "run", "places", "reads", "tables")  # of the arguments, no options
+_READ = (*("file", "model", "encoder", "first", "second", "rows"),)
 # What is written as an escape in JSON: terminals would obey it, or UTF-8 lacks it.
 _UNSAFE = re.compile(f"{HIDDEN.pattern}|[\ud800-\udfff]")
 _PAUSE = 0.2  # seconds between two reports of progress
@@ -253,14 +249,12 @@ def _files_read(args: Args) -> Iterator[str | Path]:
     names = [given.get(name) for name in _READ]
     names += [*given.get("files", []), *(given.get("halves") or [])]
     names += given.get("models", [])
+    names += given.get("reads", [])
     # A query may name files: every text in quotes is looked at.
     text = f"{given.get('sql')} {given.get('where')}"
     names += re.findall(r"""['"]([^'"]+)""", text)
     for name in filter(None, names):
         yield name
-        if str(name).endswith(GENOTYPES):
-            beside = chain(*BESIDE_GENOTYPES.values())
-            yield from map(Path(name).with_suffix, beside)
         if name in datasets.names():
             yield datasets.path(name)
         with contextlib.suppress(ValueError, OSError):

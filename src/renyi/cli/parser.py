@@ -1,6 +1,6 @@
 """What can be asked for on the command line: commands, options, and their limits.
 
-A command is a text of lines like those of its help, which `_command` reads. Only
+A command is a text of lines like those of its help, which `add_command` reads. Only
 argparse is needed here, so that ``renyi --help`` answers at once.
 """
 
@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import argparse
 import math
+import re
 from collections.abc import Callable
 from difflib import get_close_matches
+from importlib import import_module
 from typing import Any, NoReturn
 
 from renyi import __version__, endings
@@ -21,16 +23,13 @@ _TABLES = (
     "Parquet files, or a bundled name"
 )
 _BASES = ", ".join(endings.DATABASE)
-_DATABASE = f"or, with --table, a DuckDB or SQLite file ({_BASES})"
+_DATABASE = "or, with --table, a DuckDB or SQLite file"
 _WRITTEN = endings.either(endings.WRITTEN)
 _PICTURE = endings.either(endings.PICTURE)
-_GENOTYPES = f"genotypes ({endings.either(endings.GENOTYPES)})"
 _FORMATS = f"{{{','.join(endings.EXPORTS)}}}"
 _MODEL = "a model written by fit (.json)"
 _MARGINALS = "marginals (.renyi)"
-_WHERE = (
-    'only rows that meet a condition, such as "year = 2024" (needs the extra duckdb'
-)
+_WHERE = 'only rows that meet it, such as "year = 2024"'
 _BEFORE = " (put it before options that take several names)"
 _EPILOG = """\
 examples:
@@ -47,7 +46,7 @@ examples:
   renyi certify visits.json visits.renyi --exact --time-limit 300
   renyi report visits.json -o visits.html  see the model in a browser
   renyi fit visits.csv --target readmitted --confidence 0.95 --out visits
-  renyi fit study.bed --pheno pop.phe --covar pcs.txt --out study
+  renyi genotypes fit study.bed --pheno pop.phe --covar pcs.txt --out study
 
 'renyi COMMAND --help' explains a command.
 """
@@ -63,9 +62,9 @@ _HELDOUT = "rows that were not used in training:"
 _CLASS = "--target COL  their class (by default named as in training)"
 _ROWS = f"""
 rows:
---where SQL  {_WHERE}, but for a table of a SQLite database)
---sql QUERY  the rows of a query for DuckDB; the files, if any, are its table data
---table NAME  a table of a database ({_BASES})
+--where SQL  {_WHERE}
+--sql QUERY  rows of a DuckDB query (files: its table data)
+--table NAME  a table of a DuckDB or SQLite file
 """
 _COLUMNS = """
 columns:
@@ -76,32 +75,20 @@ columns:
 --missing CODE ...  cells that mean missing (so do ? and '')
 --bins N  bins of a numeric column (default 5)
 --min-count N  merge labels on fewer rows than N
---memory SIZE  stream rows that need more memory, such as 2G (default: half of the
-    memory)
+--memory SIZE  memory to use, such as 2G (default: half of it)
 """
 _WEIGHT = "--weight COL  column of row weights"
 _UNSEEN = """
---unseen {mean,error}  labels unseen in training: count as the mean (default), or stop
+--unseen {mean,error}  unseen labels count as the mean, or stop
 """
 _WITHIN = "--class-conditional  count the pairs within each class too"
-_SAMPLES = """
---pheno FILE  a file with FID IID or IID, then the phenotype (default: .fam or .psam)
---pheno-name COL  its column
---covar FILE  covariates to add to the variants, in a file like --pheno
---covar-name COL ...  its columns (default: all)
---keep FILE  only these samples (FID IID or IID)
---remove FILE  none of these samples
---build NAME  genome build of the positions, such as GRCh38
-"""
-
 # ---- commands
 
 _FIT = f"""train a classifier and certify it
-[FILE ...]  {_TABLES}; {_DATABASE}; marginals (.renyi); or {_GENOTYPES}
+[FILE ...]  {_TABLES}; {_DATABASE}; or marginals (.renyi)
 --target COL
 --out PREFIX
---marginals  write PREFIX.renyi (default: if its counts take less than
-    {SMALL / 1e6:.0f} MB)
+--marginals  write PREFIX.renyi (default: below {SMALL / 1e6:.0f} MB)
 --json
 {_ROWS}
 {_COLUMNS}
@@ -110,47 +97,23 @@ _FIT = f"""train a classifier and certify it
 {_WITHIN}
 model:
 --alpha auto|loo|NUMBER  ridge penalty, or how to choose it
---order R  columns in a feature: 2 trains on all pairs of columns {_ORDER}
---rule {{map,renyi,sharp}}  map answers the likelier class; renyi and sharp answer at
-    random, with a smaller bound in closed form
+--order R  columns in a feature; 2: all pairs (default 1)
+--rule {{map,renyi,sharp}}  how to answer; renyi and sharp do so at random
 --class-weight {{balanced}}  weights of the classes
---objective {{error,ranking}}  what to optimise: the error, or the ranking of two
-    classes
---calibration {{auto,temperature,affine,discriminant,none}}  how scores become
-    probabilities
+--objective {{error,ranking}}  optimise the error, or the ranking (2 classes)
+--calibration {{auto,temperature,affine,discriminant,none}}  auto, temperature, affine,
+    discriminant or none
 --no-intercept  fit the paper's literal form
---seed N  seed of the rules renyi and sharp, and of the halves
+--seed N  seed of random answers, and of the halves
 a certificate for the population:
---confidence SHARE  train on two random halves of the rows that certify each other's
-    models, with this confidence, such as 0.95
---method {{average,mixture}}  deploy the mean of the two scorecards (default), or answer
-    by one of them at random, with a smaller bound
-{_GENOTYPES}:  Of the options above, genotypes also take --alpha, --seed, --out,
-    --memory and --missing, which is category (default) or mean: how missing calls
-    count.
-{_SAMPLES}
---classes A B  the two values of the phenotype to tell apart, such as CHB JPT
---groups FILE  groups of relatives, always left out together: FID, or a file like
-    --pheno
---additive  one weight per copy, not points for each number of copies
---loco  write scores without each chromosome to PREFIX{endings.LOCO}
---prevalence SHARE  state R² on the liability scale at this share
---plot FILE  draw how much each variant matters ({_PICTURE})
---device {{cpu,cuda}}  where to compute (cuda needs the extra gpu)
-genotypes to leave out:
---extract FILE  only variants of these ids
---exclude FILE  no variants of these ids
---chr NAME ...  only these chromosomes, such as 1-22 or X
---region PLACE ...  only these places, such as 6:25000000-34000000
---mind SHARE  no samples with more missing calls than this share
---geno SHARE  no variants with more missing calls than this share
---maf SHARE  no variants with a rarer allele below this frequency
+--confidence SHARE  train on two halves that certify each other
+--method {{average,mixture}}  deploy the mean of both (default), or draw one
 """
 _PREDICT = f"""predict the rows of a table with a model
-MODEL  {_MODEL}; for {_GENOTYPES} also a scoring file of the PGS Catalog
-FILE ...  {_TABLES}; or {_GENOTYPES}
---out FILE  write to a file ({_WRITTEN}; .tsv of genotypes), not to stdout
---where SQL  {_WHERE})
+MODEL  {_MODEL}
+FILE ...  {_TABLES}
+--out FILE  write to a file ({_WRITTEN}), not to stdout
+--where SQL  {_WHERE}
 --id COL ...  columns to copy beside the answers
 --proba  add the estimated class probabilities
 --score  add the scores
@@ -158,9 +121,6 @@ FILE ...  {_TABLES}; or {_GENOTYPES}
 --memory SIZE
 --spreadsheet
 --json
-{_GENOTYPES}:
-{_SAMPLES}
---same-strand  take all alleles as on the model's strand, also of A/T and C/G variants
 note:  Predict the rows of a database inside it, with the statement that 'renyi export
     MODEL --sql duckdb --table NAME' writes.
 """
@@ -287,7 +247,7 @@ MARGINALS  {_MARGINALS}
 --json
 --memory SIZE
 """
-_EXPORT = f"""write a model as a function, as SQL, as points, or as genotype scores
+_EXPORT = f"""write a model as a function, as SQL, or as points
 MODEL  {_MODEL}
 --format {_FORMATS}  a table of the points (csv, md), a function in one file (python,
     javascript), or a file for ONNX; with --points also html; default: by the
@@ -295,9 +255,6 @@ MODEL  {_MODEL}
 either --sql {{duckdb,postgres,spark,sqlite}}  the engine that SQL is for
 or --points N  whole points to add up by hand, no more than N for a category (two
     classes)
-or --scores {{plink2,pgs}}  a model of genotypes as files that plink2 --score reads
-    (PREFIX{endings.PLINK2[0]} and more), or as a scoring file of the PGS Catalog
-    ({endings.either(endings.PGS)})
 --spreadsheet
 --prevalence SHARE
 --table NAME  write a SELECT that adds scores and answers to this table, not only the
@@ -309,7 +266,7 @@ points:
 --marginals M  choose and certify them by these marginals (default: MODEL's own .renyi)
 """
 _REPORT = f"""write a self-contained HTML page about a model, and its figures as JSON
-MODEL  {_MODEL}, of genotypes too
+MODEL  {_MODEL}
 [MARGINALS]  {_MARGINALS} (default: MODEL's own)
 -o --out FILE  where to write (default: MODEL's name with .report.html)
 either --level {{closed,lp,exact}}  show bounds up to a linear program, or to the exact
@@ -322,6 +279,17 @@ either --level {{closed,lp,exact}}  show bounds up to a linear program, or to th
 --rows FILE  show errors, calibration and ROC of these rows; none of them is kept
 {_CLASS}
 """
+
+
+class _Formatter(argparse.HelpFormatter):
+    """Help in which most options take one line."""
+
+    def __init__(self, prog: str, **settings: Any) -> None:
+        super().__init__(prog, **{"max_help_position": 31, **settings})
+
+    def _format_args(self, action: argparse.Action, default_metavar: str) -> str:
+        text = super()._format_args(action, default_metavar)
+        return re.sub(r"(\S+) \[\1 \.\.\.\]", r"\1 ...", text)
 
 
 class _Parser(argparse.ArgumentParser):
@@ -368,8 +336,8 @@ class _Parser(argparse.ArgumentParser):
         self.exit(2, f"renyi: error: {message}; see '{place} --help'.\n")
 
 
-def parser() -> argparse.ArgumentParser:
-    """Return the parser of the command line."""
+def parser(genotypes: bool = True) -> argparse.ArgumentParser:
+    """Return the parser of the command line, with or without commands of genotypes."""
     whole = _Parser(
         prog="renyi",
         description="Classify categorical data from counts of pairs of columns,\n"
@@ -380,26 +348,29 @@ def parser() -> argparse.ArgumentParser:
     )
     whole.add_argument("--version", action="version", version=f"renyi {__version__}")
     commands = whole.add_subparsers(metavar="COMMAND", required=True, dest="command")
-    _command(commands, "fit", _FIT)
-    _command(commands, "predict", _PREDICT)
-    _command(commands, "certify", _CERTIFY)
-    _command(commands, "verify", _VERIFY, "certify.run_verify")
-    _command(commands, "minimax", _MINIMAX, "certify.run_minimax")
-    _command(commands, "hgr", _HGR, "select.run_hgr")
-    _command(commands, "select", _SELECT)
-    _command(commands, "compare", _COMPARE)
-    marginals = _command(
+    add_command(commands, "fit", _FIT)
+    add_command(commands, "predict", _PREDICT)
+    add_command(commands, "certify", _CERTIFY)
+    add_command(commands, "verify", _VERIFY, "renyi.cli.certify.run_verify")
+    add_command(commands, "minimax", _MINIMAX, "renyi.cli.certify.run_minimax")
+    add_command(commands, "hgr", _HGR, "renyi.cli.select.run_hgr")
+    add_command(commands, "select", _SELECT)
+    add_command(commands, "compare", _COMPARE)
+    marginals = add_command(
         commands, "marginals", "build, merge, subtract or show marginals"
     )
     actions = marginals.add_subparsers(metavar="ACTION", required=True, dest="action")
-    _command(actions, "build", _BUILD, "marginals.build")
-    _command(actions, "merge", _MERGE, "marginals.merge")
-    _command(actions, "subtract", _SUBTRACT, "marginals.subtract")
-    _command(actions, "show", _SHOW, "marginals.show")
-    _command(commands, "export", _EXPORT)
-    _command(commands, "report", _REPORT)
+    add_command(actions, "build", _BUILD, "renyi.cli.marginals.build")
+    add_command(actions, "merge", _MERGE, "renyi.cli.marginals.merge")
+    add_command(actions, "subtract", _SUBTRACT, "renyi.cli.marginals.subtract")
+    add_command(actions, "show", _SHOW, "renyi.cli.marginals.show")
+    add_command(commands, "export", _EXPORT)
+    add_command(commands, "report", _REPORT)
     text = "list the bundled data sets\n--json"
-    _command(commands, "datasets", text, "inputs.list_datasets")
+    add_command(commands, "datasets", text, "renyi.cli.inputs.list_datasets")
+    wing = add_command(commands, "genotypes", "classify genotypes (PLINK files)")
+    if genotypes:
+        import_module("renyi.genotypes.options").add_commands(wing)
     return whole
 
 
@@ -408,7 +379,7 @@ def option(name: str) -> str:
     return f"--{name.replace('_', '-')}"
 
 
-def _command(commands: Any, name: str, lines: str, run: str = "") -> Any:
+def add_command(commands: Any, name: str, lines: str, run: str = "") -> Any:
     """Add a command, done by `run` in the module of its name, or by another.
 
     The first line says what it does. Others are ``group:``, ``note:`` for the end of
@@ -418,12 +389,17 @@ def _command(commands: Any, name: str, lines: str, run: str = "") -> Any:
     about, *rest = lines.replace("\n    ", " ").split("\n")
     whole = f"{about[0].upper()}{about[1:]}."
     parser = commands.add_parser(
-        name, help=about, description=whole, allow_abbrev=False
+        name,
+        help=about,
+        description=whole,
+        allow_abbrev=False,
+        formatter_class=_Formatter,
     )
-    parser.set_defaults(run=run or f"{name}.run")
+    parser.set_defaults(run=run or f"renyi.cli.{name}.run")
     if _COLUMNS in lines:  # what a command lacks is not given
         absent = dict.fromkeys(("where", "sql", "table", "unseen"))
         parser.set_defaults(class_conditional=False, **absent)
+    names: list[str] = []
     group = one_of = parser
     for line in filter(None, rest):
         usage, _, text = line.partition("  ")
@@ -441,6 +417,9 @@ def _command(commands: Any, name: str, lines: str, run: str = "") -> Any:
             _add_option(group, usage, text)
         else:
             _add_positional(group, usage, text)
+            names.append(usage)
+    if names:
+        parser.usage = f"%(prog)s {' '.join(names)} [options]"
     return parser
 
 
@@ -511,7 +490,6 @@ def _bytes(text: str) -> int:
 
 
 _POSITIVE = _value("a number above 0", lambda x: 0 < x < math.inf)
-_AMOUNT = _value("a number from 0 to 1", lambda x: 0 <= x <= 1)
 _TYPES = {  # by option, else by what stands for its value
     "--alpha": _value(
         "auto, loo or a number of at least 0",
@@ -520,14 +498,12 @@ _TYPES = {  # by option, else by what stands for its value
     ),
     "--bins": _whole(2, 10_000),
     "--folds": _whole(2, 1000),
-    "--geno": _AMOUNT,
-    "--maf": _AMOUNT,
-    "--mind": _AMOUNT,
     "--min-count": _whole(1),
     "--n-features": _whole(1),
     "--order": _whole(1, 9),
     "--points": _whole(1, 1000),
     "--seed": _whole(0, 2**32 - 1),
+    "FRACTION": _value("a number from 0 to 1", lambda x: 0 <= x <= 1),
     "NUMBER": _POSITIVE,
     "SECONDS": _POSITIVE,
     "SHARE": _value("a number between 0 and 1", lambda x: 0 < x < 1),
@@ -535,7 +511,10 @@ _TYPES = {  # by option, else by what stands for its value
 }
 _SETTINGS: dict[str, dict[str, Any]] = {
     "--alpha auto|loo|NUMBER": {"default": "auto"},
-    "--calibration {auto,temperature,affine,discriminant,none}": {"default": "auto"},
+    "--calibration {auto,temperature,affine,discriminant,none}": {
+        "default": "auto",
+        "metavar": "KIND",
+    },
     "--exact": {"action": "store_const", "const": "exact", "dest": "level"},
     "--marginals": {"action": argparse.BooleanOptionalAction},
     "--marginals M": {"dest": "file"},
@@ -548,9 +527,7 @@ _HELP = {
     "--json": "print one JSON object",
     "--memory SIZE": "memory limit, such as 2G (default: half of the memory)",
     "--out M.renyi": "where to write",
-    "--out PREFIX": (
-        "write PREFIX.json (model), PREFIX.log and PREFIX.renyi (marginals)"
-    ),
+    "--out PREFIX": "write PREFIX.json, PREFIX.log and PREFIX.renyi",
     "--prevalence SHARE": (
         "answer where the second of two classes, as sorted, has this share"
     ),

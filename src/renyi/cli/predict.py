@@ -18,7 +18,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 
-from renyi.cli import genotype_scores, genotypes, inputs, output
+from renyi.cli import inputs, output
 from renyi.cli.output import Args, Facts, Meter, Recorded, Write
 from renyi.encoding.arrow import typed
 from renyi.encoding.columns import factorized, label_text
@@ -43,9 +43,6 @@ _NULLABLE = {pa.type_for_alias(t.lower()): pd.Series(dtype=t).dtype for t in _IN
 
 def run(args: Args, recorded: Recorded) -> None:
     """Answer the rows of a table with a model."""
-    if genotypes.requested(args):
-        genotype_scores.predict(args, recorded)
-        return
     place = output.check_out(args, args.out, WRITTEN)
     rows = _requested_rows(args, inputs.load_model(args.model))
     types = {**rows.id_types, PREDICTION: pa.array(rows.clf.classes_).type}

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from renyi import compiled
+from renyi.counting import compiled
 from renyi.counting.onehot import offsets
 
 ROWS = 61_440  # of a block: half a MB of int64 codes, and 16 bits hold its counts

@@ -31,7 +31,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from renyi import compiled
+from renyi.counting import compiled
 from renyi.limits import check_memory
 
 Sizes = Sequence[int] | NDArray[Any]

@@ -37,8 +37,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from renyi import compiled
-from renyi.counting import sparse_counts
+from renyi.counting import compiled, sparse_counts
 from renyi.counting.histograms import histograms, joint_values, super_columns
 from renyi.counting.onehot import (
     KERNELS,

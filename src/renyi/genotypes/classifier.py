@@ -48,7 +48,7 @@ class GenotypeClassifier(GenotypeModel, ClassifierMixin, BaseEstimator):
         group or fold. Not cut off at 0 and 1.
     left_out_scores_ : ndarray of shape (n,)
         The same less the share of the second class among the samples of that fit: what
-        scores of different fits are compared by, in `figures_` and in AUCs.
+        scores of different fits are compared by, in `metrics_` and in AUCs.
     left_out_genetic_ : ndarray of shape (n,)
         `left_out_` less what the covariates alone answer for a sample that is left out:
         what the genotypes add, of which R² is measured.
@@ -58,7 +58,7 @@ class GenotypeClassifier(GenotypeModel, ClassifierMixin, BaseEstimator):
         them would come below every control, its own class being taken away.
     loo_error_ : float
         Share of samples that `left_out_` gets wrong.
-    figures_ : GenotypeFigures
+    metrics_ : GenotypeMetrics
         What the fit is worth on samples it has not seen.
     calibration_ : Calibration or None
         How scores become probabilities, fitted to `left_out_`.
@@ -79,7 +79,7 @@ class GenotypeClassifier(GenotypeModel, ClassifierMixin, BaseEstimator):
     >>> copies = rng.binomial(2, np.where(y == 1, 0.5, 0.3), (300, 60))
     >>> G = PackedGenotypes.from_codes(np.array([3, 2, 0])[copies])
     >>> clf = GenotypeClassifier().fit(G, y)
-    >>> clf.points_.shape, clf.figures_.method, clf.loo_error_ < 0.1
+    >>> clf.points_.shape, clf.metrics_.method, clf.loo_error_ < 0.1
     ((300, 4), 'leave-one-out', True)
     >>> bool((clf.predict(G) == y).all())
     True

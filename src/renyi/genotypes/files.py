@@ -28,7 +28,6 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from renyi import endings
 from renyi.files import first_line
 from renyi.formatting import number_of
 from renyi.genotypes.packed import (
@@ -43,6 +42,7 @@ from renyi.genotypes.packed import (
     variant_bytes,
 )
 from renyi.genotypes.samples import listed_samples, listed_variants
+from renyi.genotypes.suffixes import CALLS, GENOTYPES
 from renyi.genotypes.tables import (
     HAPLOID,
     chromosome_name,
@@ -143,10 +143,10 @@ def genotype_path(path: str | os.PathLike[str]) -> Path | None:
     """
     name = os.fspath(path)
     _check_foreign(name)
-    if name.endswith(endings.GENOTYPES):
+    if name.endswith(GENOTYPES):
         return existing(name)
     if not os.path.exists(name):
-        for ending in endings.GENOTYPES:
+        for ending in GENOTYPES:
             if os.path.isfile(name + ending):
                 return Path(name + ending)
     return None
@@ -155,7 +155,7 @@ def genotype_path(path: str | os.PathLike[str]) -> Path | None:
 def _check_foreign(name: str) -> None:
     """Refuse files of other programs, and those beside genotypes."""
     stem, dot, ending = name.rpartition(".")
-    for other, parts in endings.BESIDE_GENOTYPES.items():
+    for other, parts in CALLS.items():
         if dot + ending in parts and os.path.isfile(stem + other):
             raise ValueError(
                 f"{name} is only a part of a genotype file set: name {stem}{other}."
@@ -241,7 +241,7 @@ def read_genotypes(
 def files_beside(path: str) -> tuple[str, str]:
     """Return the files of samples and of variants that belong to a file of calls."""
     stem, dot, ending = path.rpartition(".")
-    samples, variants = endings.BESIDE_GENOTYPES[dot + ending]
+    samples, variants = CALLS[dot + ending]
     return stem + samples, stem + variants
 
 

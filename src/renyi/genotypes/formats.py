@@ -37,7 +37,6 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 from pyarrow import csv
 
-from renyi.endings import PLINK2
 from renyi.files import (
     InvalidFileError,
     Place,
@@ -50,6 +49,7 @@ from renyi.files import (
 from renyi.genotypes.files import genotype_shares
 from renyi.genotypes.matching import NO_ID, chromosomes, variant_names
 from renyi.genotypes.packed import CODES, MISSING, NONE, ONE, TWO
+from renyi.genotypes.suffixes import PLINK2
 from renyi.genotypes.tables import HAPLOID, NO_ALLELE
 from renyi.limits import check_memory
 

@@ -53,7 +53,7 @@ _LEFT_OUT = {
 
 
 @dataclass(frozen=True)
-class GenotypeFigures:
+class GenotypeMetrics:
     """What the fit is worth on samples it has not seen.
 
     Parameters
@@ -96,7 +96,7 @@ class GenotypeModel:
 
     alpha_choice_: AlphaChoice
     calibration_: Calibration | None
-    figures_: GenotypeFigures
+    metrics_: GenotypeMetrics
 
     def __init__(
         self,
@@ -241,8 +241,8 @@ class GenotypeModel:
             alone = covariates_alone(y, C, fit.together)
             self.left_out_genetic_ = _levelled(fit.left_out - alone, condition)
         self.left_out_cells_ = _runs(fitted, condition)
-        self.figures_ = _figures(fit, scores, y, alone, groups, self.left_out_cells_, C)
-        self.loo_error_ = self.figures_.error
+        self.metrics_ = _figures(fit, scores, y, alone, groups, self.left_out_cells_, C)
+        self.loo_error_ = self.metrics_.error
         ones = np.ones(G.n)
         rows = LeftOut(fit.left_out[:, None] - 0.5, y, ones, ones, 0.0)
         self.calibration_ = temperature(rows, 2)
@@ -428,7 +428,7 @@ def _figures(
     groups: NDArray[np.int64] | None,
     cells: NDArray[np.intp],
     C: Floats | None,
-) -> GenotypeFigures:
+) -> GenotypeMetrics:
     """Judge left-out scores, and beside them those of the covariates alone."""
     kind = "fold" if fit.rounds else "sample" if groups is None else "group"
     area, low, high = left_out_auc(scores, y, cells, groups)
@@ -437,7 +437,7 @@ def _figures(
         _, equal = np.unique(C, axis=0, return_inverse=True)
         level = _comparable(alone, y, fit.together)
         beside = (*_error_and_risk(alone, y), auc(level, y, cells=equal.ravel())[0])
-    return GenotypeFigures(
+    return GenotypeMetrics(
         _LEFT_OUT[kind],
         len(y),
         len(y) if groups is None else int(groups.max()) + 1,

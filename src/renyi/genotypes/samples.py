@@ -6,6 +6,7 @@ Samples are named by FID and IID, or by IID alone; a header is optional, as in p
 from __future__ import annotations
 
 import math
+import shlex
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -36,7 +37,9 @@ class SampleColumns(NamedTuple):
         """Return the columns of some names."""
         if names is None:
             return self
-        require(self.path, list(self.texts.columns), names)
+        known = list(self.texts.columns)
+        _check_separate(names, known)
+        require(self.path, known, names)
         twice = [name for k, name in enumerate(names) if name in names[:k]]
         if twice:
             raise ValueError(f"--covar-name names {twice[0]!r} twice: name it once.")
@@ -60,6 +63,17 @@ class SampleColumns(NamedTuple):
                     )
             found.append(math.nan if number == -9 else number)  # -9.0, too, as in PLINK
         return found
+
+
+def _check_separate(names: Sequence[str], known: Sequence[str]) -> None:
+    """Raise ValueError for known names with commas between them."""
+    for text in names:
+        parts = [part.strip() for part in text.split(",") if part.strip()]
+        if text not in known and len(parts) > 1 and {*parts} <= {*known}:
+            raise ValueError(
+                "--covar-name takes names with spaces between them: did you mean "
+                f"--covar-name {shlex.join(parts)}?"
+            )
 
 
 def read_sample_columns(

@@ -22,7 +22,6 @@ from numpy.typing import NDArray
 
 from renyi import __version__
 from renyi.drawing import axes, literal
-from renyi.endings import GENOTYPE_POINTS
 from renyi.files import (
     NUMBER,
     Place,
@@ -55,6 +54,7 @@ from renyi.genotypes.packed import (
     code_counts,
     scores,
 )
+from renyi.genotypes.suffixes import POINTS
 from renyi.genotypes.tables import VARIANTS
 from renyi.limits import check_memory
 from renyi.rules import decide, logistic, project, reweighted
@@ -134,9 +134,9 @@ class GenotypeScores:
     ...     columns=["chromosome", "id", "position", "a1", "a2"])
     >>> points = [[0.4, 0.0, 0.1, -0.2], [-0.3, 0.0, 0.1, 0.2]]
     >>> model = GenotypeScores(variants, np.array(points), classes=("control", "case"))
-    >>> print(model.top(1)[["id", "swing"]].to_string(index=False))
-     id  swing
-    rs1    0.6
+    >>> print(model.top(1)[["id", "importance"]].to_string(index=False))
+     id  importance
+    rs1         0.6
     """
 
     variants: pd.DataFrame
@@ -283,16 +283,16 @@ class GenotypeScores:
 
     def top(self, count: int = 20) -> pd.DataFrame:
         """Return the variants whose points differ most between genotypes."""
-        differences = self.swings
+        differences = self.importance
         first = np.argsort(-differences, kind="stable")[:count]
         table = self.variants.iloc[first][list(VARIANTS)].reset_index(drop=True)
         points = self.points[first]
-        table["swing"] = differences[first]
+        table["importance"] = differences[first]
         table[["two", "one", "none"]] = points[:, OBSERVED]
         return table
 
     @property
-    def swings(self) -> Floats:
+    def importance(self) -> Floats:
         """By how much the points of a variant's genotypes differ at most."""
         points = self.points[:, OBSERVED]
         return np.asarray(points.max(axis=1) - points.min(axis=1))
@@ -302,7 +302,7 @@ class GenotypeScores:
     def save(self, path: Place) -> None:
         """Write the model: a JSON head, and the points in a file beside it."""
         head = Path(path)
-        beside = head.with_suffix(GENOTYPE_POINTS)
+        beside = head.with_suffix(POINTS)
         if head == beside:
             raise ValueError(
                 f"{head} must not end with {beside.suffix}: name it .json."
@@ -511,13 +511,6 @@ def _variants(arrays: Mapping[str, Any], d: int) -> tuple[pd.DataFrame, Floats]:
     return pd.DataFrame({name: columns[name] for name in order}), points
 
 
-def is_model(path: Place) -> bool:
-    """Whether a file begins as the head of such a model does."""
-    with open(path, "rb") as stream:
-        begin = "".join(stream.read(200).decode("utf-8", "replace").split())
-    return begin.startswith(f'{{"format":"{FORMAT}"')
-
-
 def read_scores(path: Place) -> GenotypeScores:
     """Read a model file or a scoring file of the PGS Catalog."""
     is_head = str(path).endswith(".json")
@@ -536,7 +529,7 @@ def manhattan(model: GenotypeScores, ax: Any = None) -> Any:
     ax = axes(ax)
     (codes,), names = chromosomes(model.variants["chromosome"])
     position = model.variants["position"].to_numpy(np.int64)
-    importance = model.swings
+    importance = model.importance
     order = sorted(range(len(names)), key=lambda k: _place(names[k]))
     spans = [position[codes == k] for k in order]
     lengths = [int(span.max() - span.min()) for span in spans]

@@ -41,7 +41,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from renyi.compiled import load
+from renyi.counting.compiled import load
 from renyi.counting.onehot import label_sums, offsets
 from renyi.counting.pair_counts import check_table_size, pair_counts
 from renyi.counting.sparse_counts import dense

@@ -13,7 +13,7 @@ from functools import partial
 
 import numpy as np
 
-from renyi.compiled import compile_loop
+from renyi.counting.compiled import compile_loop
 
 # What a vectorised sum needs: no order of additions, no care for the sign of zero.
 _SUMS = {"reassoc", "nsz", "contract"}

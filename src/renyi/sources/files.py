@@ -25,7 +25,7 @@ from typing import Any
 import pyarrow as pa
 
 from renyi import endings
-from renyi.compiled import in_threads
+from renyi.counting.compiled import in_threads
 from renyi.encoding.arrow import (
     TextKind,
     requested_floats,
@@ -51,6 +51,8 @@ TableFile = CsvFile | ParquetFile | IpcFile
 AnyPath = str | os.PathLike[str] | TableFile
 Paths = AnyPath | Iterable[AnyPath]
 
+# Files that `renyi.genotypes` reads, or converts.
+_GENOTYPES = (".bed", ".pgen", ".vcf", ".vcf.gz", ".bgen", ".bcf", ".ped")
 _FORMATS: tuple[type[TableFile], ...] = (CsvFile, ParquetFile, IpcFile)
 
 
@@ -84,10 +86,10 @@ def opened(path: AnyPath) -> TableFile:
         return path
     place = existing(path)
     kinds = [k for k in _FORMATS if place.name.lower().endswith(k.ENDINGS)]
-    if place.name.lower().endswith(endings.GENOTYPES):
+    if place.name.lower().endswith(_GENOTYPES):
         raise ValueError(
-            f"{place} holds genotypes, but a table is needed: 'renyi fit' and 'renyi "
-            "predict' take genotypes."
+            f"{place} contains genotypes, not a table: use 'renyi genotypes fit' or "
+            "'renyi genotypes predict'."
         )
     if not kinds:
         what = f"ends in {place.suffix!r}" if place.suffix else "has no ending"

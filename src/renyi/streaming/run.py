@@ -32,7 +32,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from renyi.compiled import cores
+from renyi.counting.compiled import cores
 from renyi.progress import Progress, ProgressCallback
 from renyi.streaming.counted_rows import CountedRows
 from renyi.streaming.counter import PairCounter
