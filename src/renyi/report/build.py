@@ -175,7 +175,7 @@ def _start(card: Scorecard, at: NDArray[np.int64]) -> list[float]:
 def _members(encoder: Any) -> Sequence[tuple[int, ...]]:
     """Return the columns of each feature."""
     if encoder.order > 1:
-        members: Sequence[tuple[int, ...]] = encoder._members
+        members: Sequence[tuple[int, ...]] = encoder.members
         return members
     return [(j,) for j in range(len(encoder.single.columns))]
 
@@ -220,7 +220,7 @@ def _feature(
     keys = None
     if encoder.order > 1:
         new = texts.index(NEW) if NEW in texts else None
-        keys = _keys(encoder._tables[j], len(texts), new)
+        keys = _keys(encoder.tables[j], len(texts), new)
     points = mapped.tables[0]
     own = None if ruled is None else ruled.tables[0]
     return {
@@ -251,7 +251,7 @@ def _column_counts(
         return np.split(counts, starts[1:-1])
     totals: dict[int, NDArray[Any]] = {}
     for f, columns in enumerate(members):
-        table = encoder._tables[f]
+        table = encoder.tables[f]
         own = counts[starts[f] : starts[f + 1]]
         cells = np.append(own, 0)[table]  # (new) has no rows
         for axis, j in enumerate(columns):
