@@ -22,6 +22,7 @@ from renyi.encoding.rows import TrainingRows
 from renyi.endings import MARGINALS
 from renyi.fitting import Fit, check_counts
 from renyi.formatting import number_of_rows, rounded_down, wrapped
+from renyi.marginals.blocks import n_indicators
 from renyi.marginals.marginals import Marginals
 from renyi.selection import (
     WIDTH,
@@ -257,7 +258,7 @@ def run_hgr(args: Args, recorded: Recorded) -> None:
 def _ranking_facts(m: Marginals) -> Facts:
     """Return the maximal correlation of every column with the target, and of all."""
     sizes = dict(zip(m.columns.names, m.columns.sizes.tolist(), strict=True))
-    few = few_rows(m.n, m.n_indicators)
+    few = few_rows(m.n, n_indicators(m))
     return {
         "target": m.target,
         "rows": m.n,
