@@ -7,7 +7,6 @@ from itertools import combinations
 
 import numpy as np
 import pandas as pd
-import polars as pl
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings
@@ -16,6 +15,7 @@ from hypothesis import strategies as st
 import renyi
 from renyi import Encoder, Marginals
 from renyi.marginals.blocks import spans
+from support.engines import polars as pl
 
 
 def votes():
