@@ -600,7 +600,7 @@ class _Postgres:
     """A connection to PostgreSQL by ADBC."""
 
     _PLAIN = ("bool", "int2", "int4", "int8", "float8", "text", "varchar", "name")
-    _MOMENTS = ("date", "time", "timestamp", "timestamptz")
+    _MOMENTS = ("date", "time", "timestamp")
     _INTEGER_DIGITS = 18
 
     _RELATIONS = """\
