@@ -143,7 +143,7 @@ def test_whole_points_of_an_optimistic_model_say_so(votes: Any) -> None:
 
 def test_a_bound_has_the_same_digits_on_page_card_and_text(votes: Any) -> None:
     clf = renyi.RenyiClassifier().fit(*votes)
-    report = clf.report(card=clf.scorecard_.rounded(10))
+    report = clf.report(card=clf.scorecard_.rounded(10, marginals=clf.marginals_))
     bound = at_most(clf.certificate_.bounds["map"], 1)
     assert f"at most {bound}" in str(clf.certificate_)
     assert bound in {
@@ -407,3 +407,23 @@ def test_calibration_curve_is_that_of_the_rows_in_each_bin():
         assert observed[k] == pytest.approx(hit[inside].mean())
     same = np.full(30, 0.5)  # one bin where all probabilities are equal
     assert build.calibration_curve(same, hit[:30], 4)[0].tolist() == [30]
+
+
+@pytest.mark.parametrize("settings", [{}, {"class_weight": "balanced"}])
+def test_bounds_of_pairs_within_each_class_say_so_in_every_place(
+    votes: Any, settings: Any
+) -> None:
+    X, y = votes
+    m = renyi.Marginals.from_data(X.iloc[:, :3], y, class_conditional=True)
+    clf = renyi.RenyiClassifier(**settings).fit_marginals(m)
+    facts = clf.report(m).to_dict()
+    assert "pairs within each class" in facts["summary"]
+    (worst,) = (each for each in facts["headline"] if "worst" in each["label"])
+    assert "pairs within each class" in worst["note"]
+    guarantees = [row for row in facts["errors"] if row["kind"] == "guarantee"]
+    assert guarantees
+    assert all("within each class" in row["covers"] for row in guarantees)
+    page = clf.report(m).to_html()
+    assert "exactly the counts of pairs within each class:" in page
+    alone = renyi.Marginals.from_data(X.iloc[:, :3], y)
+    assert "within each class" not in str(clf.report(alone))

@@ -42,8 +42,9 @@ from renyi.cli.methods import LEARNERS, Settings
 from renyi.encoding.arrow import without_views
 from renyi.encoding.columns import label_text
 from renyi.encoding.rows import take_rows
-from renyi.estimators.minimax_classifier import RuleClassifier
+from renyi.estimators.minimax import RuleClassifier
 from renyi.formatting import at_most, chosen_percent
+from renyi.marginals.blocks import n_indicators
 from renyi.progress import Progress, ProgressCallback
 from renyi.solvers.metrics import log_losses
 from renyi.validation import check_share, check_whole, has_few_rows
@@ -417,7 +418,7 @@ def _own_bounds(model: Any, confidence: float) -> dict[str, Any]:
     if guarantee is None:
         return {}
     m = model.marginals_
-    doubtful = bool(has_few_rows(m.n, m._n_indicators))
+    doubtful = bool(has_few_rows(m.n, n_indicators(m)))
     if not isinstance(model, RuleClassifier):
         return {"worst_case": min(1.0, guarantee), "doubtful": doubtful}
     note = f"drawn at random, its answers err at most {at_most(guarantee)}"

@@ -64,6 +64,7 @@ def report(
     made: dict[str, str] | None = None,
 ) -> Report:
     """Return the report of a fitted classifier; see `RenyiClassifier.report`."""
+    model = getattr(model, "fit_", model)
     own: Certificate = model.certificate_
     m = model.marginals_ if marginals is None else marginals
     scorecard: Scorecard = model.scorecard_
@@ -82,7 +83,7 @@ def report(
     ranking: list[str] = []
     if counted is not None and not counted.doubtful:
         ranking = ranking_lines(counted)
-    target = model._target
+    target = model.target
     facts: Entry = {
         "format": FORMAT,
         "version": VERSION,
@@ -175,7 +176,7 @@ def _start(card: Scorecard, at: NDArray[np.int64]) -> list[float]:
 def _members(encoder: Any) -> Sequence[tuple[int, ...]]:
     """Return the columns of each feature."""
     if encoder.order > 1:
-        members: Sequence[tuple[int, ...]] = encoder._members
+        members: Sequence[tuple[int, ...]] = encoder.members
         return members
     return [(j,) for j in range(len(encoder.single.columns))]
 
@@ -220,7 +221,7 @@ def _feature(
     keys = None
     if encoder.order > 1:
         new = texts.index(NEW) if NEW in texts else None
-        keys = _keys(encoder._tables[j], len(texts), new)
+        keys = _keys(encoder.tables[j], len(texts), new)
     points = mapped.tables[0]
     own = None if ruled is None else ruled.tables[0]
     return {
@@ -251,7 +252,7 @@ def _column_counts(
         return np.split(counts, starts[1:-1])
     totals: dict[int, NDArray[Any]] = {}
     for f, columns in enumerate(members):
-        table = encoder._tables[f]
+        table = encoder.tables[f]
         own = counts[starts[f] : starts[f + 1]]
         cells = np.append(own, 0)[table]  # (new) has no rows
         for axis, j in enumerate(columns):
@@ -330,11 +331,11 @@ def _made(model: Any, own: Certificate) -> dict[str, str]:
         "renyi": __version__,
         "rule": model.rule,
         "alpha": f"{choice.alpha:.6g} ({choice.method})",
-        "order": str(model.order),
+        "order": str(model.settings.order),
         "calibration": "none" if c is None else c.kind,
-        "objective": model.objective,
-        "class weight": str(model.class_weight or "none"),
-        "intercept": "yes" if model.fit_intercept else "no",
+        "objective": model.settings.objective,
+        "class weight": str(model.settings.class_weight or "none"),
+        "intercept": "yes" if model.settings.fit_intercept else "no",
         "seed": "none" if model.random_state is None else str(model.random_state),
         "certificate": own.basis,
     }
