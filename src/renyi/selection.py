@@ -40,7 +40,7 @@ from renyi.drawing import COLOURS, GREY, axes, literal
 from renyi.encoding.rules import check_classes
 from renyi.encoding.tuples import AND
 from renyi.formatting import at_most, cut, printable, rounded_down
-from renyi.marginals.consistency import check_possible
+from renyi.marginals.consistency import check_possible, has_few_rows
 from renyi.marginals.marginals import Marginals
 from renyi.solvers.forward_selection import ALMOST_NONE, ALPHA
 from renyi.solvers.l1inf import CountsProblem, Problem
@@ -57,7 +57,7 @@ from renyi.solvers.l1inf_path import (
     unentered,
 )
 from renyi.solvers.ridge import corrected, inverse_factor, moments, weight_of
-from renyi.validation import check_positive, check_share, check_whole, has_few_rows
+from renyi.validation import check_positive, check_share, check_whole
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -20,9 +20,9 @@ from renyi.encoding.columns import label_text
 from renyi.endings import MARGINALS
 from renyi.estimators.selector_model import SelectorModel
 from renyi.formatting import number_of_rows, rounded_down, wrapped
+from renyi.marginals.consistency import has_few_rows
 from renyi.marginals.marginals import Marginals
 from renyi.selection import WIDTH
-from renyi.validation import has_few_rows
 from renyi.warnings import warn
 
 _LISTED = 40  # selected features that are named in full
