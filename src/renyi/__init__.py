@@ -34,10 +34,12 @@ if TYPE_CHECKING:
     from renyi.genotypes.scores import GenotypeScores
     from renyi.genotypes.study import read_study
     from renyi.marginals.marginals import Marginals
-    from renyi.plots.certificate_display import CertificateDisplay
-    from renyi.plots.hgr_display import HGRDisplay
-    from renyi.plots.path_display import PathDisplay
-    from renyi.plots.scorecard_display import ScorecardDisplay
+    from renyi.plots import (
+        CertificateDisplay,
+        HGRDisplay,
+        PathDisplay,
+        ScorecardDisplay,
+    )
     from renyi.proofs import write_proof
     from renyi.robust.brier_risk import Separability, ThetaResult, separable, theta
     from renyi.robust.distribution import WorstDistribution
@@ -64,10 +66,12 @@ _NAMES = {
     "genotypes.scores": ("GenotypeScores",),
     "genotypes.study": ("read_study",),
     "marginals.marginals": ("Marginals",),
-    "plots.certificate_display": ("CertificateDisplay",),
-    "plots.hgr_display": ("HGRDisplay",),
-    "plots.path_display": ("PathDisplay",),
-    "plots.scorecard_display": ("ScorecardDisplay",),
+    "plots": (
+        "CertificateDisplay",
+        "HGRDisplay",
+        "PathDisplay",
+        "ScorecardDisplay",
+    ),
     "proofs": ("write_proof",),
     "robust.brier_risk": ("Separability", "ThetaResult", "separable", "theta"),
     "robust.distribution": ("WorstDistribution",),

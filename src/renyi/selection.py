@@ -36,7 +36,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from renyi.drawing import COLOURS, GREY, axes, literal
 from renyi.encoding.rules import check_classes
 from renyi.encoding.tuples import AND
 from renyi.formatting import at_most, cut, printable, rounded_down
@@ -68,7 +67,6 @@ Places = NDArray[np.int64]
 WIDTH = 40  # of a name in a text
 _SHOWN = 40  # lines of a text
 _MOST_CATEGORIES = 10_000  # of which all pairs are held: 0.8 GB
-_NAMED = 15  # features whose names are drawn
 
 
 @dataclass(frozen=True, eq=False)
@@ -165,40 +163,9 @@ class PathResult:
         -------
         matplotlib axes
         """
-        count = len(self.entries)
-        marked = set(selected)
-        many = count > _NAMED
-        ax = axes(ax, 7, 4.5 if many else 5.8)  # names need room
-        k = np.arange(1, count + 1)
-        if self.doubtful.any():
-            shade = (k[self.doubtful][0] - 0.5, count + 0.5)
-            ax.axvspan(*shade, color="0.92", label="too many categories for the rows")
-        lines = (
-            ("worst error, rule map", self.bounds["map"], "o-", COLOURS[0]),
-            ("worst error, rule sharp", self.bounds["sharp"], "s-", COLOURS[1]),
-            ("γ", self.gamma, "-", COLOURS[2]),
-            ("maximal correlation, at least", self.hgr, "--", GREY),
-        )
-        for label, values, form, colour in lines:
-            ax.plot(k, values, form, ms=3, color=colour, label=label)
-        chosen = [i for i, name in enumerate(self.entries, 1) if name in marked]
-        if chosen:
-            style = {"ms": 6, "clip_on": False, "label": "selected"}
-            ax.plot(chosen, [0] * len(chosen), "k^", **style)
-        if many:
-            # Whatever ticks the axes had: those of few features have fixed places.
-            from matplotlib.ticker import MaxNLocator
+        from renyi.plots import PathDisplay
 
-            ax.xaxis.set_major_locator(MaxNLocator(integer=True))
-        else:
-            names = [f"{i} {literal(short(self.entries[i - 1], 28))}" for i in k]
-            ax.set_xticks(k, names, rotation=30, ha="right")
-        ax.set_xlabel("number of features" if many else "features in order of entry")
-        ax.set_ylabel("share of rows; correlation")
-        ax.set_xlim(0.5, count + 0.5)
-        ax.set_ylim(0, 1.02)
-        ax.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=2, frameon=False)
-        return ax
+        return PathDisplay(self, selected=selected).plot(ax).ax_
 
     @property
     def doubtful(self) -> NDArray[np.bool_]:

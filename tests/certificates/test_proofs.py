@@ -356,11 +356,11 @@ def test_counts_that_disagree_prove_nothing(tmp_path):
 def test_hostile_documents_are_wrong_files(tmp_path, text):
     path = tmp_path / "hostile.json"
     path.write_bytes(text)
-    begun = time.perf_counter()
+    begun = time.process_time()
     for names in ({"model": str(path)}, {"proof": str(path)}):
         code, why, _ = verify.answer(str(MARGINALS), **names)
         assert code == 2 and "hostile.json" in why
-    assert time.perf_counter() - begun < 5
+    assert time.process_time() - begun < 5
 
 
 @pytest.mark.parametrize("value", ["1e999999999", [1], None, True, 10**300, 5e-324])
@@ -372,10 +372,10 @@ def test_numbers_of_strangers_are_taken_as_they_are_or_refused(sign, value, fiel
         card[field][0] = value
     else:
         card[field] = value
-    begun = time.perf_counter()
+    begun = time.process_time()
     code, _, _ = verify.answer(str(MARGINALS), sign(data))
     assert code == 2 if field == "counts" else code in (0, 1, 2)
-    assert time.perf_counter() - begun < 5
+    assert time.process_time() - begun < 5
 
 
 def test_hostile_archives_are_refused(tmp_path):

@@ -31,8 +31,7 @@ TOL = 1e-6
 @pytest.mark.parametrize(
     ("estimator", "check"),
     all_checks(
-        [MinimaxClassifier(), MinimaxClassifier(margin=0.2, encoder=Encoder(bins=3))],
-        long=("check_sample_weight_equivalence_on_dense_data",),
+        [MinimaxClassifier(), MinimaxClassifier(margin=0.2, encoder=Encoder(bins=3))]
     ),
 )
 def test_estimator_checks(estimator, check) -> None:

@@ -315,4 +315,4 @@ def test_classes_may_have_the_names_of_columns(label: str) -> None:
     assert rows[0][0].startswith("0") and {row[1] for row in rows} == {"a", label}
     assert all(row[2].endswith("%") for row in rows)
     assert str(card).count(f" {label}\n") >= 1 and label in card.to_text("md")
-    assert clf.report().card is not None
+    assert clf.report().to_dict()["card"] is not None

@@ -10,7 +10,6 @@ from types import SimpleNamespace
 import numpy as np
 import pandas as pd
 import pytest
-from matplotlib.figure import Figure
 
 import renyi
 from renyi.certificates.heldout import clopper_pearson, share_interval
@@ -120,6 +119,8 @@ def test_leave_one_out_of_three_classes_gives_the_certified_error():
 
 
 def test_figures_are_those_of_pyplot_where_it_is_in_use(monkeypatch, votes):
+    from matplotlib.figure import Figure
+
     made = []
     pyplot = SimpleNamespace(
         figure=lambda **how: made.append(Figure(**how)) or made[-1]

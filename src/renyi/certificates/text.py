@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+from renyi.certificates.error_table import pairs_text
 from renyi.formatting import (
     at_least,
     at_most,
@@ -150,11 +151,6 @@ def rule_lines(c: Certificate) -> list[str]:
         + ("  <- this model" if rule == c.rule else "")
         for rule in RULES
     ]
-
-
-def pairs_text(c: Certificate, single: str = "pairs") -> str:
-    """Return what was counted: bounds of two orders are not to be taken for alike."""
-    return single if c.order == 1 else f"pairs of features of {c.order} columns"
 
 
 def ranking_lines(c: Certificate) -> list[str]:

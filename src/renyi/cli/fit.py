@@ -15,8 +15,9 @@ from typing import Any
 import numpy as np
 
 from renyi import __version__, rules
+from renyi.certificates.error_table import pairs_text
 from renyi.certificates.record import Certificate
-from renyi.certificates.text import pairs_text, ranking_lines, rule_lines
+from renyi.certificates.text import ranking_lines, rule_lines
 from renyi.cli import inputs, output, streams
 from renyi.cli.inputs import Rows
 from renyi.cli.output import Args, Facts, Recorded, bullets, indented

@@ -33,7 +33,6 @@ import pyarrow.parquet
 
 from renyi import __version__, datasets
 from renyi.cli.process import PrintableStream, with_options
-from renyi.drawing import axes
 from renyi.endings import MARGINALS, PICTURE, either
 from renyi.estimators import model_file
 from renyi.files import encoded, replace_together, replacing, same_file, target
@@ -217,6 +216,8 @@ def check_picture(args: Args) -> Path | None:
     """Return where --plot draws, if it does and matplotlib is there."""
     picture = check_out(args, args.plot, PICTURE)
     if picture is not None:
+        from renyi.plots import axes
+
         axes()  # says so at once if it is missing
     return picture
 

@@ -20,6 +20,7 @@ from renyi.encoding.columns import label_text
 from renyi.endings import MARGINALS
 from renyi.estimators.selector_model import SelectorModel
 from renyi.formatting import number_of_rows, rounded_down, wrapped
+from renyi.marginals.blocks import n_indicators
 from renyi.marginals.consistency import has_few_rows
 from renyi.marginals.marginals import Marginals
 from renyi.selection import WIDTH
@@ -216,7 +217,7 @@ def run_hgr(args: Args, recorded: Recorded) -> None:
 def _ranking_facts(m: Marginals) -> Facts:
     """Return the maximal correlation of every column with the target, and of all."""
     sizes = dict(zip(m.columns.names, m.columns.sizes.tolist(), strict=True))
-    few = few_rows(m.n, m._n_indicators)
+    few = few_rows(m.n, n_indicators(m))
     return {
         "target": m.target,
         "rows": m.n,

@@ -215,7 +215,7 @@ def class_level_counts(rows, y, block, out):
 
 
 @intrinsic
-def _popcount(context, value):
+def popcount(context, value):
     """Count the bits of a 64-bit integer by the machine's own instruction."""
 
     def generate(context, builder, signature, arguments):
@@ -256,7 +256,7 @@ def bit_agreements(rows, out):
     """Do the same for bytes 0 and 1: rows differ in |x| + |y| − 2|x & y| columns."""
     n, d = rows.shape
     words = min(WORDS, LINE * ((d + 64 * LINE - 1) // (64 * LINE)))
-    planes = _empty_planes(SIDE * ((n + SIDE - 1) // SIDE), words)
+    planes = empty_planes(SIDE * ((n + SIDE - 1) // SIDE), words)
     pairs = np.zeros((len(planes), len(planes)), np.int64)
     rest = np.zeros(64, np.uint8)
     for low in range(0, d, 64 * words):
@@ -278,7 +278,7 @@ def bit_agreements(rows, out):
 # ---- bit planes
 
 
-def _pointer(context, builder, kind, array, *place):
+def element_pointer(context, builder, kind, array, *place):
     """Return the address of an element of an array."""
     made = context.make_array(kind)(context, builder, array)
     return cgutils.get_item_pointer(context, builder, kind, made, place)
@@ -296,9 +296,9 @@ def _write_plane(context, codes, code, words, plane):
 
     def generate(context, builder, signature, arguments):
         source, code, words, target = arguments
-        first = _pointer(context, builder, codes, source, ir.Constant(_WORD, 0))
+        first = element_pointer(context, builder, codes, source, ir.Constant(_WORD, 0))
         first = builder.bitcast(first, _BYTES.as_pointer())
-        word = _pointer(context, builder, plane, target, ir.Constant(_WORD, 0))
+        word = element_pointer(context, builder, plane, target, ir.Constant(_WORD, 0))
         wanted = ir.Constant(_BYTES, ir.Undefined)
         wanted = builder.insert_element(wanted, code, ir.Constant(_WORD, 0))
         everywhere = ir.Constant(ir.VectorType(ir.IntType(32), 64), [0] * 64)
@@ -320,7 +320,8 @@ def _splat(kind, number):
     return ir.Constant(kind, [number] * kind.count)
 
 
-def _place(number):
+def place_of(number):
+    """Return a constant index."""
     return ir.Constant(_WORD, number)
 
 
@@ -344,8 +345,8 @@ def counted_bits(builder, addresses, steps, join):
         cgutils.alloca_once_value(builder, _splat(kept, 0)) for _ in range(results)
     ]
     sums = [cgutils.alloca_once(builder, counted) for _ in totals]
-    full = _place(_FULL)
-    spans = builder.udiv(builder.add(steps, _place(_FULL - 1)), full)
+    full = place_of(_FULL)
+    spans = builder.udiv(builder.add(steps, place_of(_FULL - 1)), full)
     with cgutils.for_range(builder, spans) as span:
         base = builder.mul(span.index, full)
         left = builder.sub(steps, base)
@@ -382,11 +383,11 @@ def _add_tile(context, planes, i, j, steps, out):
     def generate(context, builder, signature, arguments):
         data, i, j, steps, table = arguments
         rows, columns = (
-            [builder.add(first, _place(side)) for side in range(SIDE)]
+            [builder.add(first, place_of(side)) for side in range(SIDE)]
             for first in (i, j)
         )
         starts = [
-            _pointer(context, builder, planes, data, plane, _place(0))
+            element_pointer(context, builder, planes, data, plane, place_of(0))
             for plane in (*rows, *columns)
         ]
 
@@ -396,7 +397,7 @@ def _add_tile(context, planes, i, j, steps, out):
 
         counts = counted_bits(builder, starts, steps, join)
         for count, place in zip(counts, product(rows, columns), strict=True):
-            cell = _pointer(context, builder, out, table, *place)
+            cell = element_pointer(context, builder, out, table, *place)
             builder.store(builder.add(builder.load(cell), count), cell)
         return context.get_dummy_value()
 
@@ -405,7 +406,7 @@ def _add_tile(context, planes, i, j, steps, out):
 
 
 @compile_loop
-def _empty_planes(count, words):
+def empty_planes(count, words):
     """Return planes without a bit.
 
     They begin with a line of the cache: a vector that lies in two is loaded twice.
@@ -464,7 +465,7 @@ def plane_counts(codes, order, columns, kept, owner, low, high, margins, pairs):
     `low` to `high`, or with an `order` those at these places of it. Of `pairs` only
     cells right of the diagonal whose columns differ are meant.
     """
-    planes = _empty_planes(owner.size, WORDS)
+    planes = empty_planes(owner.size, WORDS)
     short = np.empty(BLOCK, np.uint8)
     for start in range(low, high, BLOCK):
         end = min(high, start + BLOCK)
@@ -486,7 +487,7 @@ def _ones(words):
     """Return the number of bits that are set."""
     count = np.uint64(0)
     for w in range(words.size):
-        count += _popcount(words[w])
+        count += popcount(words[w])
     return np.int64(count)
 
 

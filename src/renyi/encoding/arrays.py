@@ -294,8 +294,8 @@ def _together(names: Sequence[str], columns: list[Any]) -> Iterator[Block]:
 
 
 def _from_arrow(name: str, column: Any) -> Block:
-    column = plain_array(_one_array(column))
     check_type(name, column.type)
+    column = plain_array(_one_array(column))
     if pa.types.is_decimal(column.type):
         column = from_decimals(column)
     kind = column.type
@@ -405,19 +405,22 @@ def _from_objects(names: Sequence[str], X: NDArray[Any]) -> Iterator[LabelBlock]
         yield from _labels_of_objects(names, cells, len(names) >= _WIDE)
     except TypeError as error:
         pairs = zip(names, cells, strict=True)
-        name = next((name for name, column in pairs if not _hashable(column)), None)
+        name = next((name for name, column in pairs if not _readable(column)), None)
         where = "A cell" if name is None else f"A cell of column {name!r}"
         raise TypeError(
-            f"{where} holds something that is neither a number nor a string "
-            f"({error}): argument must be a string or a number in every cell."
+            f"{where} is not something that renyi reads ({error}): argument must be a "
+            "string or a number in every cell."
         ) from None
 
 
-def _hashable(cells: NDArray[Any]) -> bool:
+def _readable(cells: NDArray[Any]) -> bool:
+    """Whether every cell can be a label."""
     try:
-        return hash(tuple(cells)) is not None
+        for cell in dict.fromkeys(cells):
+            plain_label(cell)
     except TypeError:
         return False
+    return True
 
 
 def _labels_of_objects(
@@ -462,7 +465,13 @@ def as_labels(
     categorical: bool = False,
 ) -> LabelBlock:
     """Sort the labels, merge those of the same text, give missing cells a code."""
-    labels, places = ranked([plain_label(v) for v in values])
+    try:
+        labels, places = ranked([plain_label(v) for v in values])
+    except TypeError as error:
+        where = f"Column {names[0]!r}" if len(names) == 1 else "A column"
+        raise TypeError(
+            f"{where} has a cell that renyi does not read: {error}."
+        ) from None
     dtype = np.min_scalar_type(len(labels))
     table = np.array([*places, len(labels)], dtype)  # the last entry serves code -1
     return LabelBlock(names, table[codes], labels, categorical)

@@ -17,7 +17,6 @@ import re
 from collections.abc import Mapping
 from functools import reduce
 from typing import Any
-from uuid import UUID
 
 import numpy as np
 import pyarrow as pa
@@ -53,12 +52,13 @@ _COMMA = r"^[+-]?(\d+,\d+|\d{1,3}(,\d{3})+)$"  # a decimal comma, or thousands
 _NOT_A_NUMBER = ("nan", "NaN", "NAN")
 _NUMBERLIKE = r"[+-]?\.?\d|(nan|NaN|NAN)$"  # how a number begins, or none at all
 _SMALL_INTEGER = r"^-?\d{1,18}$"
-_DAYS = (-12_687_428, 11_248_737)  # of the years that Arrow writes as texts
-_WITHOUT_VIEWS = {
-    pa.string_view(): pa.large_string(),
-    pa.binary_view(): pa.large_binary(),
-}
-_LABELS = pa.dictionary(pa.int32(), pa.string())
+_DAYS = (-719_162, 2_932_896)  # since 1970, from the year 1 to the year 9999
+_READ = (
+    *(pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view),
+    *(pa.types.is_boolean, pa.types.is_integer, pa.types.is_floating),
+    *(pa.types.is_decimal, pa.types.is_date, pa.types.is_time, pa.types.is_timestamp),
+    pa.types.is_null,
+)
 _FEW = 64
 _MANY = 256  # columns and rows of tables whose columns are read together
 _SHORT = 4096
@@ -71,10 +71,14 @@ _ROWS = 2**14  # that are looked at at once: their texts stay in cache
 
 
 def check_type(name: str, kind: pa.DataType) -> None:
-    """Raise an error that names a column whose cells are no labels and no numbers."""
-    if pa.types.is_nested(kind) and not pa.types.is_dictionary(kind):
+    """Raise an error that names a column whose type renyi does not read."""
+    inner = kind.value_type if pa.types.is_dictionary(kind) else kind
+    zoned = pa.types.is_timestamp(inner) and inner.tz is not None
+    if zoned or not any(is_kind(inner) for is_kind in _READ):
         raise TypeError(
-            f"Column {name!r} holds nested values ({kind}): give it one value a row."
+            f"Column {name!r} has the type {str(kind):.60}, which renyi does not read: "
+            "cast it to text or to a number (in pandas, .astype(str); in SQL, "
+            "CAST(… AS VARCHAR)), or leave it out (on the command line, --drop)."
         )
 
 
@@ -91,45 +95,22 @@ def check_moments(name: str, values: Array) -> None:
     first, last = _DAYS
     if low is not None and not first * day <= low <= high < (last + 1) * day:
         raise ValueError(
-            f"Column {name!r} holds timestamps outside the years -32767 to 32767 "
-            f"({kind}): correct them, or convert them to text or numbers."
+            f"Column {name!r} has dates outside the years 1 to 9999 ({kind}): correct "
+            "them, or cast them to text."
         )
-
-
-def plain_type(kind: pa.DataType) -> pa.DataType:
-    """Return the type that `plain_array` gives values of a type."""
-    if isinstance(kind, pa.BaseExtensionType):
-        named = {"arrow.uuid": _LABELS, "arrow.bool8": pa.bool_()}
-        return named.get(kind.extension_name) or plain_type(kind.storage_type)
-    if pa.types.is_run_end_encoded(kind):
-        return plain_type(kind.value_type)
-    return _WITHOUT_VIEWS.get(kind, kind)
 
 
 def plain_array(column: Array) -> Array:
-    """Return the values of an extension type, or of one that Arrow can do little with.
-
-    UUIDs are their texts, runs are decoded, and views are plain texts or bytes.
-    """
-    kind = column.type
-    if getattr(kind, "extension_name", "") == "arrow.uuid":
-        cells = column.storage.dictionary_encode()
-        texts = [str(UUID(bytes=value)) for value in cells.dictionary.to_pylist()]
-        return pa.DictionaryArray.from_arrays(
-            cells.indices, pa.array(texts, pa.string())
-        )
-    if isinstance(kind, pa.BaseExtensionType):
-        return plain_array(column.storage).cast(plain_type(kind))
-    if pa.types.is_run_end_encoded(kind):
-        return plain_array(pc.run_end_decode(column))
-    made = plain_type(kind)
-    return column if made is kind else column.cast(made)
+    """Return views of text as plain text, which Arrow can do more with."""
+    views = pa.types.is_string_view(column.type)
+    return column.cast(pa.large_string()) if views else column
 
 
 def without_views(table: pa.Table) -> pa.Table:
     """Return a table from which Arrow can take rows, which it cannot do from views."""
-    plain = [_WITHOUT_VIEWS.get(kind, kind) for kind in table.schema.types]
-    if plain == table.schema.types:
+    kinds = table.schema.types
+    plain = [pa.large_string() if kind == pa.string_view() else kind for kind in kinds]
+    if plain == kinds:
         return table
     return table.cast(pa.schema(zip(table.column_names, plain, strict=True)))
 
@@ -219,10 +200,7 @@ def coded(column: Array) -> tuple[Array, Array]:
             column = from_decimals(column)
         # Never null_encoding="encode": on string views it turns null into "".
         column = column.dictionary_encode()
-    values = plain_array(column.dictionary)
-    if pa.types.is_dictionary(values.type):
-        values = values.dictionary_decode()
-    return column.indices, values
+    return column.indices, plain_array(column.dictionary)
 
 
 def filled(indices: Array) -> NDArray[Any]:

@@ -58,20 +58,20 @@ def codes_in(encoder: Encoder, m: Marginals) -> list[NDArray[np.intp]]:
     settings = theirs.single
     where = {name: i for i, name in enumerate(theirs.base.names)}
     of_column = {}
-    for i in sorted({i for S in encoder._members for i in S}):
+    for i in sorted({i for S in encoder.members for i in S}):
         mine = encoder.base[i]
         other = theirs.base[where[mine.name]]
         of_column[i] = _column_codes(single, mine, other, settings)
     found = []
-    for s, members in enumerate(encoder._members):
-        table = theirs._tables[s]
+    for s, members in enumerate(encoder.members):
+        table = theirs.tables[s]
         size = len(theirs.columns[s].categories)
         inner = table[tuple(slice(0, k - 1) for k in table.shape)]
         cell = np.zeros(size + 1, np.intp)  # of each tuple, by the codes of its columns
         cell[inner.ravel()] = np.arange(inner.size)
         parts = np.unravel_index(cell[:size], inner.shape)
         mine_parts = [of_column[i][p] for i, p in zip(members, parts, strict=True)]
-        found.append(encoder._tables[s][tuple(mine_parts)].astype(np.intp))
+        found.append(encoder.tables[s][tuple(mine_parts)].astype(np.intp))
     return found
 
 
@@ -163,9 +163,9 @@ def union(first: Encoder, second: Encoder) -> tuple[Encoder, list[Codes], list[C
     columns = []
     own = []
     other = []
-    for s, members in enumerate(first._members):
+    for s, members in enumerate(first.members):
         mine, theirs = (
-            encoder._tables[s][np.ix_(*(each[i] for i in members))].astype(np.intp)
+            encoder.tables[s][np.ix_(*(each[i] for i in members))].astype(np.intp)
             for encoder, each in zip((first, second), codes, strict=True)
         )
         new = [each.columns[s].categories.index(NEW) for each in (first, second)]

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from renyi.certificates.text import few_rows
 from renyi.encoding.encoder import Encoder
 from renyi.estimators.classifier import CountsClassifier
+from renyi.marginals.blocks import n_indicators
 from renyi.marginals.marginals import Marginals
 from renyi.robust.ambiguity_set import Ambiguity
 from renyi.robust.minimax_problem import MinimaxResult, MinimaxRule, minimax
@@ -160,4 +161,4 @@ class MinimaxClassifier(RuleClassifier):
         """Why the guarantee says little about the population, where rows are few."""
         self._check_fitted()
         assert self.marginals_ is not None
-        return few_rows(self.marginals_.n, self.marginals_._n_indicators)
+        return few_rows(self.marginals_.n, n_indicators(self.marginals_))

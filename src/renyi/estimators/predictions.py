@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from renyi.certificates.record import BoundReport
     from renyi.estimators.model import RenyiModel
     from renyi.exports.integer_card import IntegerScorecard
-    from renyi.report.record import Report
+    from renyi.report.page import Report
     from renyi.selection import PathResult
 
 Floats = NDArray[np.float64]
@@ -398,8 +398,8 @@ class ScorecardPredictions:
         >>> X, y = renyi.datasets.load("votes")
         >>> report = renyi.RenyiClassifier().fit(X[:300], y[:300]).report(
         ...     X=X[300:], y=y[300:])
-        >>> report.heldout.confusion
-        ((72, 8), (1, 54))
+        >>> report.to_dict()["heldout"]["confusion"]
+        [[72, 8], [1, 54]]
         >>> report.save(tempfile.mkdtemp() + "/report.html")
         """
         from renyi.report import build

@@ -327,7 +327,7 @@ def _columns_in(encoder: Encoder, places: Places) -> Places:
     """Return the columns of the table that occur in some features, ascending."""
     if not isinstance(encoder, TupleEncoder):
         return np.sort(places)
-    members = [encoder._members[i] for i in places.tolist()]
+    members = [encoder.members[i] for i in places.tolist()]
     return np.unique(np.array(members, np.int64))
 
 

@@ -448,7 +448,7 @@ def _tuple_terms(
         _term(engine, encoder.single, column, [str(k) for k in range(size)], prefix)
         for column, size in zip(encoder.base, sizes.tolist(), strict=True)
     ]
-    tuples = zip(encoder._members, encoder._tables, answers, strict=True)
+    tuples = zip(encoder.members, encoder.tables, answers, strict=True)
     for members, table, each in tuples:
         strides = [math.prod(table.shape[k + 1 :]) for k in range(table.ndim)]
         place = " + ".join(

@@ -20,12 +20,13 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from types import ModuleType
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from renyi.counting.compiled import cores, load, run_all
+from renyi.counting.compiled import cores, run_all
 from renyi.counting.onehot import (
     COMPARE_SECONDS,
     bit_planes,
@@ -44,7 +45,6 @@ OBSERVED = [TWO, ONE, NONE]
 COPIES = np.array([0.0, np.nan, 1.0, 2.0])
 """Copies of the second allele by code."""
 KERNELS = "renyi.genotypes.kernels"
-LOOKUPS = "renyi.genotypes.lookup_kernels"
 BLOCK = 2**22  # genotypes unpacked at a time
 CHUNK = 4_096  # variants whose points are added up before they join the rest
 SPAN = 16  # bytes of a variant whose sums are added up before they join the rest
@@ -318,32 +318,30 @@ def _subtract(G: PackedGenotypes, out: Floats, copies: bool) -> None:
             if copies:
                 subtract_differences(planes, out, np.bitwise_and, 3)
     else:
-        lookups = load(LOOKUPS)
-        assert lookups is not None  # since the others are there
-        _subtract_compiled(G, lookups if lookups.PAYS else kernels, copies, out)
+        _subtract_compiled(G, kernels, copies, out)
     mirror(out)
 
 
 def _subtract_compiled(
-    G: PackedGenotypes, loops: Any, copies: bool, out: Floats
+    G: PackedGenotypes, kernels: ModuleType, copies: bool, out: Floats
 ) -> None:
-    """Do so for some thousand variants at a time, by lookups or by planes of bits."""
-    held, size, squares = loops.layout(G.n, G.d)
+    """Do so for some thousand variants at a time, by planes of bits."""
+    planes, size, squares = kernels.layout(G.n, G.d)
     data = read_only(G.data)
     samples = read_only(G.places)
     threads = cores()
     for part in _slices(G.d, size):
         rows = G.file_rows(part)
         _side_by_side(
-            lambda t, rows=rows: loops.write_codes(
-                data, rows, samples, t, threads, copies, *held
+            lambda t, rows=rows: kernels.write_codes(
+                data, rows, samples, t, threads, copies, planes
             ),
             range(threads),
         )
         for both, times in WAYS[: 1 + copies]:
             _side_by_side(
-                lambda square, both=both, times=times: loops.subtract_differences(
-                    *held, square, both, times, out
+                lambda square, both=both, times=times: kernels.subtract_differences(
+                    planes, square, both, times, out
                 ),
                 reversed(range(squares)),  # the largest first
             )

@@ -21,7 +21,6 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from renyi import __version__
-from renyi.drawing import axes, literal
 from renyi.files import (
     NUMBER,
     Place,
@@ -57,6 +56,7 @@ from renyi.genotypes.packed import (
 from renyi.genotypes.suffixes import POINTS
 from renyi.genotypes.tables import VARIANTS
 from renyi.limits import check_memory
+from renyi.plots import axes, literal
 from renyi.rules import decide, logistic, project, reweighted
 from renyi.solvers.calibration import Calibration
 
