@@ -13,10 +13,9 @@ import pandas as pd
 import pytest
 from sklearn.base import clone
 
-from renyi import Certificate, Encoder, Marginals, RenyiClassifier, certify
+from renyi import Certificate, Encoder, Marginals, RenyiClassifier, certify, fitting
 from renyi.datasets import load
 from renyi.encoding.columns import Columns, Levels
-from renyi.estimators import predictions
 from renyi.marginals import consistency
 from support.scorings import risk_at_rows
 
@@ -129,13 +128,13 @@ def test_random_labels_promise_nothing():
 def test_certificate_is_computed_when_asked_for(votes, monkeypatch):
     X, y, _ = votes
     calls = []
-    real = predictions.certificate
+    real = fitting.certificate
 
     def counted(*args):
         calls.append(args)
         return real(*args)
 
-    monkeypatch.setattr(predictions, "certificate", counted)
+    monkeypatch.setattr(fitting, "certificate", counted)
     clf = RenyiClassifier(alpha=0.1).fit(X, y)
     clf.predict(X)
     assert calls == []

@@ -146,7 +146,7 @@ def _consistent(m: Marginals) -> None:
 def _truth() -> tuple[Marginals, RenyiClassifier, float]:
     """Return the golden marginals and model, and the minimax error of the former."""
     m = Marginals.load(GOLDEN / "marginals-v1.renyi")
-    clf = RenyiClassifier.load(GOLDEN / "model-v2.json")
+    clf = RenyiClassifier.load(GOLDEN / "model-v1.json")
     found = minimax(m, method="exact", class_conditional=False)
     hold(found.gap < 1e-9, "the minimax error is not known")
     return m, clf, found.upper
@@ -389,13 +389,12 @@ _DOCUMENT = (mutations.of_document, mutations.of_document, mutations.of_bytes)
 _ARCHIVE = (mutations.of_archive, mutations.of_archive, mutations.of_bytes)
 _BINARY = (mutations.of_bytes, mutations.within)
 
-_LATEST = ("model-v3.json", "model-v3-classes.json", "model-v3-halves.json")
-_MODELS = ("model-v1.json", "model-v2.json", *_LATEST)
-_MODEL, _COUNTS = GOLDEN / "model-v2.json", GOLDEN / "marginals-v1.renyi"
+_MODELS = ("model-v1.json", "model-v1-classes.json", "model-v1-halves.json")
+_MODEL, _COUNTS = GOLDEN / "model-v1.json", GOLDEN / "marginals-v1.renyi"
 TARGETS = {
     "claims": Target(
         ".json",
-        _golden("model-v2.json", "model-v3-classes.json"),
+        _golden("model-v1.json", "model-v1-classes.json"),
         (mutations.of_document, mutations.of_certificate, mutations.of_bytes),
         _claims_of_model,
         False,

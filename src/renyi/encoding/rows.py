@@ -39,9 +39,10 @@ _GOLDEN = np.uint64(0x9E3779B97F4A7C15)  # 2**64 by the golden ratio
 
 @dataclass(frozen=True, eq=False)
 class TrainingRows:
-    """Rows as codes of their encoder."""
+    """Rows as codes of their encoder, with the codes of their classes."""
 
     encoder: Encoder
+    target: Column  # the classes
     codes: NDArray[Any]  # (d, n)
     y: NDArray[Any]  # codes of the classes
     sample_weight: Floats | None  # None means 1 throughout
@@ -68,7 +69,8 @@ class TrainingRows:
             return self
         kept = np.flatnonzero(kept)
         weights = None if self.sample_weight is None else self.sample_weight[kept]
-        return TrainingRows(self.encoder, self.codes[:, kept], self.y[kept], weights)
+        codes = self.codes[:, kept]
+        return replace(self, codes=codes, y=self.y[kept], sample_weight=weights)
 
     def joined(self, other: TrainingRows) -> TrainingRows:
         """Rows of both, over the categories of both."""
@@ -79,6 +81,7 @@ class TrainingRows:
             weights = np.concatenate([self.weights, other.weights])
         return TrainingRows(
             replace(self.encoder.joined(other.encoder), columns=columns),
+            self.target,
             np.hstack([self.over(columns), other.over(columns)]),
             np.concatenate([self.y, other.y]),
             weights,
@@ -143,8 +146,8 @@ def coded_rows(
     sample_weight: Any = None,
     *,
     refuse_identifiers: bool = True,
-) -> tuple[TrainingRows, Column]:
-    """Return the rows of a table that count, and the column of their classes.
+) -> TrainingRows:
+    """Return the rows of a table that count, as codes of an encoder fitted to them.
 
     Parameters are those of `Marginals.from_data`.
     """
@@ -163,7 +166,7 @@ def coded_rows(
     )
     if refuse_identifiers:
         check_target(answer, len(classes))
-    return TrainingRows(fitted, codes, classes, weights), answer
+    return TrainingRows(fitted, answer, codes, classes, weights)
 
 
 def counted_target(

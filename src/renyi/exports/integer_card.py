@@ -97,7 +97,8 @@ class IntegerScorecard:
     --------
     >>> import renyi
     >>> X, y = renyi.datasets.load("votes")
-    >>> card = renyi.RenyiClassifier().fit(X, y).scorecard_.rounded(3)
+    >>> clf = renyi.RenyiClassifier().fit(X, y)
+    >>> card = clf.scorecard_.rounded(3, marginals=clf.marginals_)
     >>> card.total(X[:3]).tolist(), card.threshold
     ([5, 5, 1], 3)
     """
@@ -232,10 +233,9 @@ def rounded(card: Scorecard, most: int, m: Marginals | None) -> IntegerScorecard
         )
     if m is None:
         raise ValueError(
-            "Rounding by the certificate needs counts of pairs, which this scorecard "
-            "does not have: give rounded(marginals=Marginals.from_data(X, y)). A "
-            "classifier has them until it is saved, unless there were more categories "
-            "than rows, or class weights."
+            "Rounding by the certificate needs pair counts, which a scorecard does not "
+            "have: give rounded(marginals=clf.marginals_), or if that is None "
+            "rounded(marginals=Marginals.from_data(X, y))."
         )
     if not isinstance(m, Marginals):
         raise TypeError(f"marginals must be Marginals, not a {type(m).__name__}.")
