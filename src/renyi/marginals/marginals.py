@@ -31,7 +31,7 @@ from renyi.counting.pair_counts import (
     class_pair_counts,
     pair_counts,
 )
-from renyi.encoding.columns import Column, Columns, Label
+from renyi.encoding.columns import Columns, Label
 from renyi.encoding.encoder import Encoder
 from renyi.encoding.rows import TrainingRows, coded_rows
 from renyi.encoding.rules import check_total
@@ -298,8 +298,8 @@ class Marginals:
             feature, and pairs of these pairs are counted.
         """
         encoder = encoder_of_order(encoder, order)
-        rows, answer = coded_rows(X, y, target, encoder, sample_weight)
-        return count_rows(rows, answer, class_conditional)
+        rows = coded_rows(X, y, target, encoder, sample_weight)
+        return count_rows(rows, class_conditional)
 
     @classmethod
     def from_blocks(
@@ -327,8 +327,8 @@ class Marginals:
         total: Marginals | None = None
         for block in blocks:
             X, y = block if isinstance(block, tuple) else (block, None)
-            rows, answer = coded_rows(X, y, target, encoder, refuse_identifiers=False)
-            m = count_rows(rows, answer, class_conditional)
+            rows = coded_rows(X, y, target, encoder, refuse_identifiers=False)
+            m = count_rows(rows, class_conditional)
             if total is None:
                 encoder = m.encoder
             total = m if total is None else total + m
@@ -580,10 +580,9 @@ class Marginals:
         return file.html(self)
 
 
-def count_rows(
-    rows: TrainingRows, target: Column, class_conditional: bool = False
-) -> Marginals:
-    """Count the pairs of rows whose classes are the categories of `target`."""
+def count_rows(rows: TrainingRows, class_conditional: bool = False) -> Marginals:
+    """Count the pairs of encoded rows, and of them and their classes."""
+    target = rows.target
     columns = Columns.of([*rows.encoder.columns, target])
     dtype = np.min_scalar_type(int(columns.sizes.max()))
     codes = np.concatenate([rows.codes, rows.y[None, :]], dtype=dtype, casting="unsafe")
