@@ -63,7 +63,7 @@ from renyi.fitting import (
     has_names,
 )
 from renyi.formatting import at_most, cut, printable, rounded_down, rounded_up
-from renyi.marginals.consistency import check_possible
+from renyi.marginals.consistency import check_possible, has_few_rows
 from renyi.marginals.marginals import Marginals
 from renyi.rules import check_rule, random_of, row_keys
 from renyi.solvers.forward_selection import ALMOST_NONE, ALPHA
@@ -89,7 +89,7 @@ from renyi.solvers.ridge import (
     moments,
     weight_of,
 )
-from renyi.validation import check_positive, check_share, check_whole, has_few_rows
+from renyi.validation import check_positive, check_share, check_whole
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -29,6 +29,7 @@ import pyarrow.parquet as pq
 from fuzz import mutations
 from fuzz.target import FalsehoodError, Target, hold
 from renyi import (
+    Certificate,
     Marginals,
     RenyiClassifier,
     Scorecard,
@@ -101,13 +102,10 @@ def _certificate_seed() -> list[bytes]:
     return [to_bytes(signed(add))]
 
 
-def _certificate(found: Any) -> None:
-    hold(all(0 <= b <= 1 + 1e-9 for b in found.bounds.values()), "a bound is no share")
-    uppers = [s.upper for s in found.steps] + [found.bounds[found.rule]]
-    lowers = [s.lower for s in found.steps if s.lower is not None]
-    hold(
-        max(lowers, default=0) <= min(uppers) + 1e-9, "a lower bound is above an upper"
-    )
+def _certificate(certificate: Certificate) -> None:
+    """Its numbers are claims, which `renyi verify` checks: here they are finite."""
+    bounds = [*certificate.bounds.values(), *(s.upper for s in certificate.steps)]
+    hold(np.isfinite(bounds).all(), "a bound is not finite")
 
 
 # ---- marginals

@@ -23,6 +23,7 @@ from renyi.endings import MARGINALS
 from renyi.fitting import Fit, check_counts
 from renyi.formatting import number_of_rows, rounded_down, wrapped
 from renyi.marginals.blocks import n_indicators
+from renyi.marginals.consistency import has_few_rows
 from renyi.marginals.marginals import Marginals
 from renyi.selection import (
     WIDTH,
@@ -31,7 +32,6 @@ from renyi.selection import (
     select_counts,
     select_rows,
 )
-from renyi.validation import has_few_rows
 from renyi.warnings import warn
 
 _LISTED = 40  # selected features that are named in full

@@ -42,11 +42,12 @@ from renyi.formatting import (
     rounded_up,
     wrapped,
 )
+from renyi.marginals.consistency import has_few_rows
 from renyi.marginals.marginals import Marginals
 from renyi.scorecard import Scorecard, by_importance
 from renyi.solvers import integer_points
 from renyi.solvers.calibration import of_slope
-from renyi.validation import check_choice, check_whole, has_few_rows
+from renyi.validation import check_choice, check_whole
 
 if TYPE_CHECKING:
     import pandas as pd
