@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from renyi.correlation import HGR, hgr, hgr_lower_bound, hgr_matrix, hgr_table
     from renyi.encoding.encoder import Encoder
     from renyi.estimators.classifier import RenyiClassifier
-    from renyi.estimators.crossfit_classifier import CrossFitClassifier
-    from renyi.estimators.minimax_classifier import MinimaxClassifier
+    from renyi.estimators.crossfit import CrossFitClassifier
+    from renyi.estimators.minimax import MinimaxClassifier
     from renyi.estimators.selector import RenyiSelector
     from renyi.exports.integer_card import IntegerScorecard
     from renyi.genotypes.classifier import GenotypeClassifier
@@ -57,8 +57,8 @@ _NAMES = {
     "correlation": ("HGR", "hgr", "hgr_lower_bound", "hgr_matrix", "hgr_table"),
     "encoding.encoder": ("Encoder",),
     "estimators.classifier": ("RenyiClassifier",),
-    "estimators.crossfit_classifier": ("CrossFitClassifier",),
-    "estimators.minimax_classifier": ("MinimaxClassifier",),
+    "estimators.crossfit": ("CrossFitClassifier",),
+    "estimators.minimax": ("MinimaxClassifier",),
     "estimators.selector": ("RenyiSelector",),
     "exports.integer_card": ("IntegerScorecard",),
     "genotypes.classifier": ("GenotypeClassifier",),

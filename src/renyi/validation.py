@@ -87,8 +87,3 @@ def check_time_limit(value: Any) -> None:
     """Refuse a time limit that is not a positive number of seconds, or None."""
     if value is not None:
         check_positive("time_limit", value, ": seconds, or None for no limit")
-
-
-def has_few_rows(n: float, n_indicators: Any) -> Any:
-    """Whether rows are too few for a bound to say much about their population."""
-    return n <= 2 * n_indicators

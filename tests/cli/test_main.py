@@ -19,11 +19,11 @@ from renyi.certification import LEVELS
 from renyi.cli import compare, main
 from renyi.cli.methods import LEARNERS
 from renyi.cli.parser import parser
-from renyi.estimators.model import OBJECTIVES, RenyiModel
 from renyi.exports import formats, integer_card
+from renyi.exports.dialects import DIALECTS
+from renyi.fitting import OBJECTIVES, fit_rows
 from renyi.robust import minimax_problem
 from renyi.solvers.calibration import CALIBRATIONS
-from renyi.sources.dialects import DIALECTS
 from support.commandline import (
     HERE,
     Done,
@@ -182,13 +182,11 @@ def test_warnings_of_libraries_stay_out_of_sight(
 ) -> None:
     import warnings
 
-    fit = RenyiModel.fit
-
-    def noisy(self: Any, *args: Any) -> Any:
+    def noisy(*args: Any) -> Any:
         warnings.warn("something deep inside", RuntimeWarning, stacklevel=1)
-        return fit(self, *args)
+        return fit_rows(*args)
 
-    monkeypatch.setattr(RenyiModel, "fit", noisy)
+    monkeypatch.setattr("renyi.cli.fit.fit_rows", noisy)
     done = good("fit", "votes", "--out", "m")
     assert "deep inside" not in done.out + done.err
     assert "something deep inside" in Path("m.log").read_text()

@@ -29,6 +29,7 @@ import pyarrow.parquet as pq
 from fuzz import mutations
 from fuzz.target import FalsehoodError, Target, hold
 from renyi import (
+    Certificate,
     Marginals,
     RenyiClassifier,
     Scorecard,
@@ -101,13 +102,10 @@ def _certificate_seed() -> list[bytes]:
     return [to_bytes(signed(add))]
 
 
-def _certificate(found: Any) -> None:
-    hold(all(0 <= b <= 1 + 1e-9 for b in found.bounds.values()), "a bound is no share")
-    uppers = [s.upper for s in found.steps] + [found.bounds[found.rule]]
-    lowers = [s.lower for s in found.steps if s.lower is not None]
-    hold(
-        max(lowers, default=0) <= min(uppers) + 1e-9, "a lower bound is above an upper"
-    )
+def _certificate(certificate: Certificate) -> None:
+    """Its numbers are claims, which `renyi verify` checks: here they are finite."""
+    bounds = [*certificate.bounds.values(), *(s.upper for s in certificate.steps)]
+    hold(np.isfinite(bounds).all(), "a bound is not finite")
 
 
 # ---- marginals
@@ -148,7 +146,7 @@ def _consistent(m: Marginals) -> None:
 def _truth() -> tuple[Marginals, RenyiClassifier, float]:
     """Return the golden marginals and model, and the minimax error of the former."""
     m = Marginals.load(GOLDEN / "marginals-v1.renyi")
-    clf = RenyiClassifier.load(GOLDEN / "model-v2.json")
+    clf = RenyiClassifier.load(GOLDEN / "model-v1.json")
     found = minimax(m, method="exact", class_conditional=False)
     hold(found.gap < 1e-9, "the minimax error is not known")
     return m, clf, found.upper
@@ -391,13 +389,12 @@ _DOCUMENT = (mutations.of_document, mutations.of_document, mutations.of_bytes)
 _ARCHIVE = (mutations.of_archive, mutations.of_archive, mutations.of_bytes)
 _BINARY = (mutations.of_bytes, mutations.within)
 
-_LATEST = ("model-v3.json", "model-v3-classes.json", "model-v3-halves.json")
-_MODELS = ("model-v1.json", "model-v2.json", *_LATEST)
-_MODEL, _COUNTS = GOLDEN / "model-v2.json", GOLDEN / "marginals-v1.renyi"
+_MODELS = ("model-v1.json", "model-v1-classes.json", "model-v1-halves.json")
+_MODEL, _COUNTS = GOLDEN / "model-v1.json", GOLDEN / "marginals-v1.renyi"
 TARGETS = {
     "claims": Target(
         ".json",
-        _golden("model-v2.json", "model-v3-classes.json"),
+        _golden("model-v1.json", "model-v1-classes.json"),
         (mutations.of_document, mutations.of_certificate, mutations.of_bytes),
         _claims_of_model,
         False,

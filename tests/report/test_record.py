@@ -143,7 +143,7 @@ def test_whole_points_of_an_optimistic_model_say_so(votes: Any) -> None:
 
 def test_a_bound_has_the_same_digits_on_page_card_and_text(votes: Any) -> None:
     clf = renyi.RenyiClassifier().fit(*votes)
-    report = clf.report(card=clf.scorecard_.rounded(10))
+    report = clf.report(card=clf.scorecard_.rounded(10, marginals=clf.marginals_))
     bound = at_most(clf.certificate_.bounds["map"], 1)
     assert f"at most {bound}" in str(clf.certificate_)
     assert bound in {

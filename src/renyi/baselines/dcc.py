@@ -70,7 +70,7 @@ from renyi.baselines.tan import (
 from renyi.counting.onehot import spans
 from renyi.encoding.columns import Column, Columns
 from renyi.encoding.encoder import Encoder
-from renyi.estimators.minimax_classifier import RuleClassifier
+from renyi.estimators.minimax import RuleClassifier
 from renyi.marginals.blocks import target_of
 from renyi.marginals.consistency import class_pairs
 from renyi.marginals.marginals import Marginals

@@ -34,8 +34,8 @@ from renyi.formatting import (
     wrapped,
 )
 from renyi.limits import CLOSED_GAP
+from renyi.marginals.consistency import has_few_rows
 from renyi.rules import RULES
-from renyi.validation import has_few_rows
 
 if TYPE_CHECKING:
     from renyi.certificates.record import BoundReport, Certificate, Step

@@ -7,6 +7,8 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+
 from renyi import verify
 from renyi.certificates.record import BoundReport, Certificate, Step
 from renyi.certificates.text import ALONE, bound_sentence, table
@@ -17,7 +19,7 @@ from renyi.cli.fit_text import certificate_text, one_line
 from renyi.cli.output import Args, Facts, Meter, Recorded
 from renyi.encoding.columns import label_text
 from renyi.endings import MARGINALS, WRITTEN
-from renyi.estimators.model import RenyiModel
+from renyi.fitting import Fit
 from renyi.formatting import (
     at_least,
     at_most,
@@ -28,6 +30,7 @@ from renyi.formatting import (
 )
 from renyi.marginals.marginals import Marginals
 from renyi.robust.minimax_problem import MinimaxResult, feature_importance, minimax
+from renyi.sources.databases import is_database
 from renyi.warnings import warn
 
 _TOP = 10
@@ -54,8 +57,8 @@ def run(args: Args, recorded: Recorded) -> None:
         output.show(args, facts, lambda _: text, recorded)
         return
     if args.rows is not None:
-        rows = predict.heldout_rows(clf, args.model, args.rows, args.target)
-        c = certify(clf, *rows, confidence=args.confidence)
+        X, y = _heldout_rows(args, clf)
+        c = certify(clf, X, y, confidence=args.confidence)
         facts = {"notes": output.notes_of(recorded)}
     else:
         m = inputs.load_marginals(args.file)
@@ -74,14 +77,23 @@ def run(args: Args, recorded: Recorded) -> None:
         print(f"\nNext: {again}   (the exact worst case)")
 
 
-def bounds(args: Args, clf: RenyiModel, m: Marginals) -> BoundReport:
+def _heldout_rows(args: Args, clf: Fit) -> tuple[pa.Table, list[Any]]:
+    """Read the rows of --rows, from a file or a table of a database."""
+    if not is_database(args.rows):
+        inputs.check_not_given(args, ["table"], "is a table of a database")
+        return predict.heldout_rows(clf, args.model, args.rows, args.target)
+    with streams.opened_table(args, args.rows, clf.encoder_) as table:
+        return predict.heldout_rows(clf, args.model, table, args.target)
+
+
+def bounds(args: Args, clf: Fit, m: Marginals) -> BoundReport:
     """Return the bounds on a model's error up to the level that is asked for."""
     limits: Any = {"level": args.level, "time_limit": args.time_limit}
     with Meter() as meter:
         return bound_report(clf, m, progress=meter.search, **limits)
 
 
-def _prevalence_facts(args: Args, clf: RenyiModel, c: Certificate) -> Facts:
+def _prevalence_facts(args: Args, clf: Fit, c: Certificate) -> Facts:
     """Return what holds where the second class has another share, if asked for."""
     share = args.prevalence
     if share is None:
@@ -167,7 +179,7 @@ def _check_basis(args: Args) -> None:
 
 def _run_halves(args: Args, recorded: Recorded) -> None:
     """Train on the marginals of two halves, and certify by the other of each."""
-    from renyi.estimators.crossfit_classifier import CrossFitClassifier
+    from renyi.estimators.crossfit import CrossFitClassifier
 
     place = output.check_out(args, args.out, (".json",))
     halves = [inputs.load_marginals(path) for path in args.halves]
@@ -194,7 +206,7 @@ def _run_halves(args: Args, recorded: Recorded) -> None:
 def _proof_facts(
     args: Args,
     m: Marginals,
-    clf: RenyiModel | None,
+    clf: Fit | None,
     result: MinimaxResult | None = None,
 ) -> Facts:
     """Write a proof, if it is asked for, and return where it is and what it proves."""

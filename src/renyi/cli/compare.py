@@ -130,18 +130,21 @@ def _rows_and_models(args: Args, encoder: Encoder, trained: bool) -> _Rows:
         X = rows.X
         y = rows.y
         target = rows.target
+    from renyi.estimators.classifier import RenyiClassifier, classifier_of
+
     models = []
     paths = [*dict.fromkeys(args.models)]
     for path in paths:
-        clf = inputs.load_model(path)
+        fit = inputs.load_model(path)
+        clf = classifier_of(fit, RenyiClassifier())
         if clf.random_state is None:
             clf.random_state = args.seed or 0
-        own, cells = heldout_rows(clf, path, args.file, args.target)
+        own, cells = heldout_rows(fit, path, args.file, args.target)
         labels = np.array([label_text(cell) for cell in cells], object)
         if y is None:
             X = own
             y = labels
-            target = args.target or clf._target
+            target = args.target or fit.target
         else:
             _check_same_rows(args, path, labels.tolist(), y)
         about = f"a model of rule {clf.rule}"

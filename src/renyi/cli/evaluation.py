@@ -42,12 +42,13 @@ from renyi.cli.methods import LEARNERS, Settings
 from renyi.encoding.arrow import without_views
 from renyi.encoding.columns import label_text
 from renyi.encoding.rows import take_rows
-from renyi.estimators.minimax_classifier import RuleClassifier
+from renyi.estimators.minimax import RuleClassifier
 from renyi.formatting import at_most, chosen_percent
 from renyi.marginals.blocks import n_indicators
+from renyi.marginals.consistency import has_few_rows
 from renyi.progress import Progress, ProgressCallback
 from renyi.solvers.metrics import log_losses
-from renyi.validation import check_share, check_whole, has_few_rows
+from renyi.validation import check_share, check_whole
 
 Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]

@@ -75,7 +75,7 @@ def _renyi(**settings: Any) -> Callable[[Settings], Any]:
 
 def _crossfit(method: str) -> Callable[[Settings], Any]:
     def make(how: Settings) -> Any:
-        from renyi.estimators.crossfit_classifier import CrossFitClassifier
+        from renyi.estimators.crossfit import CrossFitClassifier
 
         return CrossFitClassifier(
             _renyi()(how),
@@ -88,7 +88,7 @@ def _crossfit(method: str) -> Callable[[Settings], Any]:
 
 
 def _minimax(how: Settings) -> Any:
-    from renyi.estimators.minimax_classifier import MinimaxClassifier
+    from renyi.estimators.minimax import MinimaxClassifier
 
     return MinimaxClassifier(encoder=how.encoder, random_state=how.seed)
 

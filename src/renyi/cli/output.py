@@ -43,10 +43,11 @@ from renyi.sources import files
 from renyi.warnings import DataWarning
 
 if TYPE_CHECKING:
-    from renyi.estimators.model import RenyiModel
+    from renyi.fitting import Fit
     from renyi.marginals.marginals import Marginals
 
-_OURS = ("argv", "run", "places", "reads", "tables")  # of the arguments, no options
+# Of the arguments, those that are no options.
+_OURS = ("argv", "run", "places", "reads", "tables", "addresses")
 _READ = (*("file", "model", "encoder", "first", "second", "rows"),)
 # What is written as an escape in JSON: terminals would obey it, or UTF-8 lacks it.
 _UNSAFE = re.compile(f"{HIDDEN.pattern}|[\ud800-\udfff]")
@@ -294,7 +295,7 @@ def prefix_of(args: Args, counts: bool = True) -> str | None:
 
 def keep_model(
     args: Args,
-    clf: RenyiModel,
+    clf: Fit,
     m: Marginals | None,
     facts: Facts,
     text: Callable[[Facts], str],
@@ -327,7 +328,7 @@ def keep_model(
         print(summary)
 
 
-def _log(args: Args, clf: RenyiModel, text: str, recorded: Recorded) -> bytes:
+def _log(args: Args, clf: Fit, text: str, recorded: Recorded) -> bytes:
     """Return the log of a command that trained a model."""
     options = {k: v for k, v in sorted(vars(args).items()) if k not in _OURS}
     encoder = clf.encoder_.settings()

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -18,21 +18,21 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 
-from renyi.cli import inputs, output
+from renyi.cli import inputs, output, streams
 from renyi.cli.output import Args, Facts, Meter, Recorded, Write
 from renyi.encoding.arrow import typed
 from renyi.encoding.columns import factorized, label_text
 from renyi.encoding.rows import encoded_target
 from renyi.encoding.rules import missing_texts
 from renyi.endings import WRITTEN
-from renyi.estimators.model import RenyiModel
 from renyi.exports.points import has_weights
+from renyi.fitting import Fit
 from renyi.formatting import chosen_percent, number_of
 from renyi.limits import check_memory, memory_budget
 from renyi.progress import Progress
 from renyi.sources import files
 from renyi.sources.csv import CsvFile
-from renyi.sources.databases import engine, is_database
+from renyi.sources.databases import DatabaseTable
 from renyi.warnings import warn
 
 PREDICTION = "prediction"
@@ -44,7 +44,15 @@ _NULLABLE = {pa.type_for_alias(t.lower()): pd.Series(dtype=t).dtype for t in _IN
 def run(args: Args, recorded: Recorded) -> None:
     """Answer the rows of a table with a model."""
     place = output.check_out(args, args.out, WRITTEN)
-    rows = _requested_rows(args, inputs.load_model(args.model))
+    clf = inputs.load_model(args.model)
+    with streams.opened_rows(args, clf.encoder_) as tables:
+        rows = _requested_rows(args, clf, tables)
+        _print_answers(args, recorded, rows, place)
+
+
+def _print_answers(
+    args: Args, recorded: Recorded, rows: RowsToAnswer, place: Path | None
+) -> None:
     types = {**rows.id_types, PREDICTION: pa.array(rows.clf.classes_).type}
     facts: Facts = {}
     with (
@@ -84,8 +92,8 @@ class RowsToAnswer:
 
     def __init__(
         self,
-        clf: RenyiModel,
-        paths: list[Path],
+        clf: Fit,
+        tables: Sequence[files.AnyPath],
         ids: list[str],
         target: str | None = None,
         where: str | None = None,
@@ -94,7 +102,7 @@ class RowsToAnswer:
         self.ids = ids
         self.target = target
         self.where = where
-        self.tables = files.open_tables(paths)
+        self.tables = files.open_tables(tables)
         self.features = list(clf.encoder_.input_names)
         self.of_csv = isinstance(self.tables[0], CsvFile)
         # What the columns of a CSV file are, whatever their cells look like.
@@ -138,35 +146,31 @@ class RowsToAnswer:
         return table.select(self.features), pa.table(copied), truth
 
 
-def _requested_rows(args: Args, clf: RenyiModel) -> RowsToAnswer:
+def _requested_rows(
+    args: Args, clf: Fit, tables: list[files.TableFile]
+) -> RowsToAnswer:
     """Return the rows to answer; warn of the columns that are not used."""
-    for name in filter(is_database, args.files):
-        path = files.existing(name)
-        dialect = engine(path) or "duckdb"
-        raise ValueError(
-            f"{path} is a database: predict its rows inside it, with the statement "
-            f"that 'renyi export {args.model} --sql {dialect} --table NAME' writes."
-        )
-    paths = inputs.table_paths(args.files)
-    names = [files.opened(path).schema.names for path in paths]
     features = list(clf.encoder_.input_names)
-    for path, found in zip(paths, names, strict=True):
-        inputs.check_separate(args, ["id"], found)
-        files.require(path, found, args.id)
-        check_features(path, found, features)
-    target = clf._target if all(clf._target in found for found in names) else None
+    for table in tables:
+        names = table.schema.names
+        inputs.check_separate(args, ["id"], names)
+        files.require(table.path, names, args.id)
+        check_features(table.path, names, features)
+    everywhere = all(clf.target in table.schema.names for table in tables)
+    target = clf.target if everywhere else None
     used = {*features, *args.id, target}
-    extra = [name for name in names[0] if name not in used]
+    extra = [name for name in tables[0].schema.names if name not in used]
     if extra:
         what = f"Ignored {number_of(len(extra), 'column')} that the model does not use"
         warn(f"{what}: {inputs.listed(extra)}.", "ignored-column")
-    rows = RowsToAnswer(clf, paths, list(dict.fromkeys(args.id)), target, args.where)
+    where = None if isinstance(tables[0], DatabaseTable) else args.where
+    rows = RowsToAnswer(clf, tables, list(dict.fromkeys(args.id)), target, where)
     if rows.of_csv:
         inputs.warn_of_spaces(clf.encoder_.single.columns)
     return rows
 
 
-def check_features(path: Path, names: list[str], features: list[str]) -> None:
+def check_features(path: object, names: list[str], features: list[str]) -> None:
     """Refuse a file that lacks a column of the model."""
     try:
         files.require(path, names, features)
@@ -178,19 +182,14 @@ def check_features(path: Path, names: list[str], features: list[str]) -> None:
 
 
 def heldout_rows(
-    clf: RenyiModel, model: str, rows: str, target: str | None
+    clf: Fit, model: str, rows: str | DatabaseTable, target: str | None
 ) -> tuple[pa.Table, list[Any]]:
     """Read the rows of a table whose class is known, as the model takes them."""
-    path = inputs.table_path(rows)
-    file = files.opened(path)
+    file = files.opened(inputs.table_path(rows) if isinstance(rows, str) else rows)
+    path = file.path
     names = file.schema.names
     check_memory(files.memory(file, memory_budget()), f"Holding the rows of {path}")
-    target = clf._target if target is None else target
-    if target is None:
-        raise ValueError(
-            f"{model} does not say what it predicts: name the column of classes "
-            f"in {path} with --target."
-        )
+    target = clf.target if target is None else target
     files.require(path, names, [target])
     features = list(clf.encoder_.input_names)
     if target in features:
@@ -258,40 +257,42 @@ def _answer_all(
     return count, {**told, "unjudged": count - judged}
 
 
-def _answers(args: Args, clf: RenyiModel, X: pa.Table, ids: pa.Table) -> pd.DataFrame:
+def _answers(args: Args, clf: Fit, X: pa.Table, ids: pa.Table) -> pd.DataFrame:
     """Return ids, predictions and what was asked for beside them, in row order."""
     # Integers with missing cells stay integers.
     kept = {n: ids[n].to_pandas(types_mapper=_NULLABLE.get) for n in ids.column_names}
-    found: dict[str, Any] = {PREDICTION: clf.predict(X, args.prevalence)}
+    codes = clf.encoder_.transform(X)
+    answers = clf.classes_[clf.answers(codes, args.prevalence)]
+    columns: dict[str, Any] = {PREDICTION: answers}
     texts = [label_text(label) for label in clf.classes_.tolist()]
     if args.proba:
-        shares = clf.predict_proba(X, args.prevalence).T
-        found |= {f"proba_{t}": p for t, p in zip(texts, shares, strict=True)}
+        shares = clf.probabilities(codes, args.prevalence).T
+        columns |= {f"proba_{t}": p for t, p in zip(texts, shares, strict=True)}
     if args.score:
-        scores = clf.decision_function(X)
+        scores = clf.scores(codes)
         if scores.ndim == 1:
-            found["score"] = scores
+            columns["score"] = scores
         else:
-            found |= {f"score_{t}": s for t, s in zip(texts, scores.T, strict=True)}
-    for name in kept.keys() & found.keys():
+            columns |= {f"score_{t}": s for t, s in zip(texts, scores.T, strict=True)}
+    for name in kept.keys() & columns.keys():
         raise ValueError(
             f"The --id column {name!r} has the same name as an output column: rename "
             "it in the file."
         )
-    return pd.DataFrame({**kept, **found})
+    return pd.DataFrame({**kept, **columns})
 
 
 # ---- what is found out about the rows
 
 
-def unseen_labels(clf: RenyiModel, X: pa.Table) -> Any:
+def unseen_labels(clf: Fit, X: pa.Table) -> Any:
     """Return the number of cells of each column whose labels training never saw."""
     encoder = clf.encoder_.single
     codes = encoder.transform(X)
     return (codes >= encoder.columns.sizes[:, None]).sum(axis=1)
 
 
-def warn_of_unseen(clf: RenyiModel, counts: Any) -> None:
+def warn_of_unseen(clf: Fit, counts: Any) -> None:
     """Warn of labels that training never saw, if there are any."""
     total = int(counts.sum())
     if not total:

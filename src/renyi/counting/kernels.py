@@ -333,7 +333,7 @@ def counted_bits(builder, addresses, steps, join):
     """
     lines = _vector(64, LANES)
     counted = lines if _COUNTS_VECTORS else _vector(8, 8 * LANES)
-    kept = lines if _COUNTS_VECTORS else _vector(16, 4 * LANES)
+    wide_type = lines if _COUNTS_VECTORS else _vector(16, 4 * LANES)
     final = lines if _COUNTS_VECTORS else _vector(32, 4 * LANES)
     kind = f"v{counted.count}i{counted.element.width}"
     count = _function(builder, f"llvm.ctpop.{kind}", counted, counted)
@@ -342,7 +342,7 @@ def counted_bits(builder, addresses, steps, join):
     starts = [builder.bitcast(each, lines.as_pointer()) for each in addresses]
     results = len(join([_splat(lines, 0)] * len(starts)))
     totals = [
-        cgutils.alloca_once_value(builder, _splat(kept, 0)) for _ in range(results)
+        cgutils.alloca_once_value(builder, _splat(wide_type, 0)) for _ in range(results)
     ]
     sums = [cgutils.alloca_once(builder, counted) for _ in totals]
     full = place_of(_FULL)
@@ -355,21 +355,21 @@ def counted_bits(builder, addresses, steps, join):
             builder.store(_splat(counted, 0), total)
         with cgutils.for_range(builder, some) as loop:
             step = builder.add(base, loop.index)
-            found = [builder.load(builder.gep(x, [step]), align=8) for x in starts]
-            for total, vector in zip(sums, join(found), strict=True):
+            vectors = [builder.load(builder.gep(x, [step]), align=8) for x in starts]
+            for total, vector in zip(sums, join(vectors), strict=True):
                 more = builder.call(count, [builder.bitcast(vector, counted)])
                 builder.store(builder.add(builder.load(total), more), total)
         for total, part in zip(totals, sums, strict=True):
             more = builder.load(part)
             if not _COUNTS_VECTORS:  # every other byte, and those between
-                more = builder.bitcast(more, kept)
-                even = builder.and_(more, _splat(kept, 255))
-                more = builder.add(even, builder.lshr(more, _splat(kept, 8)))
+                more = builder.bitcast(more, wide_type)
+                even = builder.and_(more, _splat(wide_type, 255))
+                more = builder.add(even, builder.lshr(more, _splat(wide_type, 8)))
             builder.store(builder.add(builder.load(total), more), total)
-    found = [builder.load(total) for total in totals]
+    loaded = [builder.load(total) for total in totals]
     if _COUNTS_VECTORS:
-        return [builder.call(add, [total]) for total in found]
-    wide = [builder.call(add, [builder.zext(total, final)]) for total in found]
+        return [builder.call(add, [total]) for total in loaded]
+    wide = [builder.call(add, [builder.zext(total, final)]) for total in loaded]
     return [builder.zext(total, _WORD) for total in wide]
 
 
@@ -457,11 +457,11 @@ def _short_codes(source, order, low, high, base, short):
 
 
 @compile_loop
-def plane_counts(codes, order, columns, kept, owner, low, high, margins, pairs):
+def plane_counts(codes, order, columns, planes_of, owner, low, high, margins, pairs):
     """Add the bits of every plane to `margins`, those that two share to `pairs`.
 
-    The first ``kept[j]`` categories of each of the `columns` have a plane; `owner` is
-    the column of every plane, filled up to a multiple of `SIDE`. Rows are those from
+    The first ``planes_of[j]`` categories of each of the `columns` have a plane; `owner`
+    is the column of every plane, filled up to a multiple of `SIDE`. Rows are those from
     `low` to `high`, or with an `order` those at these places of it. Of `pairs` only
     cells right of the diagonal whose columns differ are meant.
     """
@@ -473,9 +473,9 @@ def plane_counts(codes, order, columns, kept, owner, low, high, margins, pairs):
         used = short[: 64 * words]
         plane = 0
         for j in range(columns.size):
-            for base in range(0, kept[j], NONE):
+            for base in range(0, planes_of[j], NONE):
                 _short_codes(codes[columns[j]], order, start, end, base, used)
-                for code in range(min(kept[j] - base, NONE)):
+                for code in range(min(planes_of[j] - base, NONE)):
                     _write_plane(used, np.uint8(code), words, planes[plane])
                     margins[plane] += _ones(planes[plane, :words])
                     plane += 1
@@ -492,7 +492,7 @@ def _ones(words):
 
 
 @compile_loop
-def complete(margins, pairs, kept, n, out):
+def complete(margins, pairs, planes_of, n, out):
     """Fill `out` with the counts of all categories, the last ones included.
 
     The last indicator of a column is 1 minus the others, so in every row of `pairs` the
@@ -500,15 +500,15 @@ def complete(margins, pairs, kept, n, out):
     margins.
     """
     full = np.empty(len(out), np.int64)
-    _widen(margins, n, kept, 0, full, 0)
+    _widen(margins, n, planes_of, 0, full, 0)
     plane = begin = 0
-    for i in range(kept.size):
-        end = begin + kept[i]
+    for i in range(planes_of.size):
+        end = begin + planes_of[i]
         last = out[end]
         last[end + 1 :] = full[end + 1 :]
         for c in range(begin, end):
             row = out[c]
-            _widen(pairs[plane], full[c], kept, i + 1, row, end + 1)
+            _widen(pairs[plane], full[c], planes_of, i + 1, row, end + 1)
             for b in range(end + 1, last.size):
                 last[b] -= row[b]
             plane += 1
@@ -519,18 +519,18 @@ def complete(margins, pairs, kept, n, out):
 
 
 @compile_loop
-def _widen(counts, total, kept, first, out, start):
+def _widen(counts, total, planes_of, first, out, start):
     """Copy counts of the columns from `first` on, each with what is left of `total`.
 
     Column j of `out` begins at `start`, that of `counts` one place less per column.
     """
     place = start
-    for j in range(first, kept.size):
+    for j in range(first, planes_of.size):
         left = total
-        for q in range(place, place + kept[j]):
+        for q in range(place, place + planes_of[j]):
             out[q] = counts[q - j]
             left -= counts[q - j]
-        place += kept[j]
+        place += planes_of[j]
         out[place] = left
         place += 1
 

@@ -177,12 +177,12 @@ def _runs(kinds: list[Any]) -> Iterator[tuple[Any, list[int]]]:
         for kind, run in groupby(range(len(kinds)), kinds.__getitem__):
             yield kind, list(run)
         return
-    found: dict[Any, list[int]] = {}
+    groups: dict[Any, list[int]] = {}
     for j, kind in enumerate(kinds):
         # Other types are slow to compare, and taken column by column.
         key = kind if isinstance(kind, np.dtype) else type(kind)
-        found.setdefault(key, []).append(j)
-    for places in found.values():
+        groups.setdefault(key, []).append(j)
+    for places in groups.values():
         yield kinds[places[0]], places
 
 
@@ -454,8 +454,8 @@ def _labels_of_objects(
 
 def _mixed(name: str, cells: NDArray[Any]) -> LabelBlock:
     places: dict[tuple[type, Any], int] = {}
-    found = [places.setdefault((type(v), v), len(places)) for v in cells.tolist()]
-    return as_labels([name], np.array([found]), [value for _, value in places])
+    codes = [places.setdefault((type(v), v), len(places)) for v in cells.tolist()]
+    return as_labels([name], np.array([codes]), [value for _, value in places])
 
 
 def as_labels(
@@ -494,8 +494,8 @@ def split_by_kind(
                 or is_binned(True, len(np.unique(part.values[~np.isnan(values)])))
             ):  # there are many integers; are there, without missing codes?
                 return [part._replace(values=values)]
-        codes, found = pd.factorize(part.values)
-        return [as_labels([part.name], codes[None, :], found.tolist())]
+        codes, values = pd.factorize(part.values)
+        return [as_labels([part.name], codes[None, :], values.tolist())]
     if numeric is not None:
         chosen = np.array([name in numeric for name in part.names])
     elif part.categorical:
@@ -509,9 +509,9 @@ def split_by_kind(
         cells = (part.names[j], part.labels, part.codes[j])
         pieces.append(NumberColumn(cells[0], *label_numbers(*cells, missing)))
     if not chosen.all():
-        kept = np.flatnonzero(~chosen).tolist()
-        names = [part.names[j] for j in kept]
-        pieces.append(part._replace(names=names, codes=part.codes[kept]))
+        rest = np.flatnonzero(~chosen).tolist()
+        names = [part.names[j] for j in rest]
+        pieces.append(part._replace(names=names, codes=part.codes[rest]))
     return pieces
 
 
@@ -545,19 +545,19 @@ def label_counts(part: LabelBlock, weights: Any = None) -> NDArray[Any]:
     width = len(part.labels) + 1
     d, n = codes.shape
     if weights is None and width <= 12:
-        found = np.zeros((width, d), bool)
+        occurs = np.zeros((width, d), bool)
         if n > 4096:  # most tables show all their labels early
             for k in range(width):
-                found[k] = (codes[:, :2048] == k).any(axis=1)
-            if found[:-1].all() and int(codes.max()) < width - 1:
-                return found.T
+                occurs[k] = (codes[:, :2048] == k).any(axis=1)
+            if occurs[:-1].all() and int(codes.max()) < width - 1:
+                return occurs.T
         lowest = codes.min(axis=1)
         highest = codes.max(axis=1)
         for k in range(int(lowest.min()), int(highest.max()) + 1):
             # Only labels between the extremes need a look at all cells.
             between = (lowest < k) & (k < highest)
-            found[k] |= (lowest == k) | (highest == k)
-            if (between & ~found[k]).any():
-                found[k] |= (codes == k).any(axis=1)
-        return found.T
+            occurs[k] |= (lowest == k) | (highest == k)
+            if (between & ~occurs[k]).any():
+                occurs[k] |= (codes == k).any(axis=1)
+        return occurs.T
     return np.array([np.bincount(row, weights, width) for row in codes])

@@ -160,11 +160,11 @@ def weight_floats(name: str, column: Array, start: int | None = 0) -> Floats:
                 raise no_weight(start, column[0].as_py(), name) from None
             half = len(column) // 2
             pieces = column[:half], column[half:]
-    found = []
+    weights = []
     for piece in pieces:
-        found.append(weight_floats(name, piece, start))
+        weights.append(weight_floats(name, piece, start))
         start = None if start is None else start + len(piece)
-    return np.concatenate(found)
+    return np.concatenate(weights)
 
 
 def from_decimals(column: Array) -> Array:
@@ -207,8 +207,8 @@ def filled(indices: Array) -> NDArray[Any]:
     """Return indices as an array, -1 for null, which alone would make them floats."""
     if pa.types.is_unsigned_integer(indices.type):
         indices = indices.cast(pa.int64())
-    found: NDArray[Any] = pc.fill_null(indices, -1).to_numpy()
-    return found
+    places: NDArray[Any] = pc.fill_null(indices, -1).to_numpy()
+    return places
 
 
 def labels(dictionary: Array, text: str, missing: frozenset[str]) -> list[Label]:
@@ -224,8 +224,8 @@ def labels(dictionary: Array, text: str, missing: frozenset[str]) -> list[Label]
     elif text in ("integers", "numbers"):
         kind = pa.int64() if text == "integers" else pa.float64()
         dictionary = without(dictionary, missing).cast(kind)
-    found = [plain_label(value) for value in entries(dictionary)]
-    return [None if label_text(label) in missing else label for label in found]
+    values = [plain_label(value) for value in entries(dictionary)]
+    return [None if label_text(label) in missing else label for label in values]
 
 
 def trimmed(texts: Array) -> Array:
@@ -277,8 +277,8 @@ def numbers(
         cells = as_floats(column)
     else:  # labels that the user wants as numbers
         indices, dictionary = coded(column)
-        found = labels(dictionary, "words" if text else "", frozenset())
-        ordered, places = ranked(found)
+        known = labels(dictionary, "words" if text else "", frozenset())
+        ordered, places = ranked(known)
         codes = np.array([*places, len(ordered)])[filled(indices)]
         return label_numbers(name, ordered, codes, missing)
     return without_missing(cells.to_numpy(zero_copy_only=False), missing), whole
@@ -340,10 +340,10 @@ class TextKind:
     ) -> bool:
         """Add cells as `add` does if none of a few texts looks like a number."""
         pairs = zip(dictionary.to_pylist(), counts.tolist(), strict=True)
-        found = [(text, count) for text, count in pairs if count and text is not None]
-        if any(text != text.strip() for text, _ in found):
+        counted = [(text, count) for text, count in pairs if count and text is not None]
+        if any(text != text.strip() for text, _ in counted):
             return False
-        words = [(text, count) for text, count in found if text not in missing]
+        words = [(text, count) for text, count in counted if text not in missing]
         if any(re.match(_NUMBERLIKE, text) for text, _ in words):
             return False
         cells = sum(count for _, count in words)
@@ -371,9 +371,9 @@ class TextKind:
             self.figures = _some(self.figures, texts, MAX_INTEGER_LABELS)
             return
         matches = pc.match_substring_regex(texts, _NUMBER)
-        found = texts.filter(matches)
-        self.whole_figures = self.whole_figures and _reads(found, _INTEGER)
-        self.figures = _some(self.figures, found, MAX_INTEGER_LABELS)
+        figures = texts.filter(matches)
+        self.whole_figures = self.whole_figures and _reads(figures, _INTEGER)
+        self.figures = _some(self.figures, figures, MAX_INTEGER_LABELS)
         places = np.flatnonzero(~matches.to_numpy(zero_copy_only=False))
         if len(places):
             self.word_cells += int(counts[places].sum())
@@ -489,7 +489,7 @@ def typed_columns(
     kinds: Mapping[str, str],
 ) -> list[Array]:
     """Return columns of text, each as `typed` does; short ones many at a time."""
-    found = dict.fromkeys(columns)
+    read = dict.fromkeys(columns)
     groups: dict[str | None, list[str]] = {}
     rows = len(next(iter(columns.values()), ()))
     if 0 < rows < _SHORT and len(columns) >= _MANY:
@@ -500,10 +500,10 @@ def typed_columns(
         for low in range(0, len(names), step):
             some = names[low : low + step]
             cells = pa.concat_arrays([c for n in some for c in columns[n].chunks])
-            found.update(zip(some, _together(cells, rows, missing, kind), strict=True))
+            read.update(zip(some, _together(cells, rows, missing, kind), strict=True))
     return [
         typed(name, column, missing, kinds.get(name)) if cells is None else cells
-        for (name, column), cells in zip(columns.items(), found.values(), strict=True)
+        for (name, column), cells in zip(columns.items(), read.values(), strict=True)
     ]
 
 
@@ -537,9 +537,9 @@ def _together(
 
     def every(*flags: Array) -> NDArray[np.bool_]:
         """Whether all known cells of a column are of one of these."""
-        held = reduce(pc.or_, (texts.is_null(), *flags))
-        found = pc.fill_null(held.take(indices), True).to_numpy(zero_copy_only=False)
-        return np.asarray(found.reshape(count, rows).all(axis=1))
+        fits = reduce(pc.or_, (texts.is_null(), *flags))
+        cells = pc.fill_null(fits.take(indices), True).to_numpy(zero_copy_only=False)
+        return np.asarray(cells.reshape(count, rows).all(axis=1))
 
     empty = every()
     no_number = every(pc.invert(like))
@@ -551,12 +551,12 @@ def _together(
         whole[:] = no_number[:] = False
     made: list[Array | None] = []
     for j in range(count):
-        found = None
+        cells = None
         if empty[j] or no_number[j]:
-            found = words
+            cells = words
         elif known[j]:
-            found = integers if whole[j] else floats
-        made.append(None if found is None else found.slice(j * rows, rows))
+            cells = integers if whole[j] else floats
+        made.append(None if cells is None else cells.slice(j * rows, rows))
     return made
 
 
@@ -588,17 +588,17 @@ def typed(
         return column
     if kind == "number":
         return _text_floats(name, cells)
-    found = TextKind()
+    text_kind = TextKind()
     present = cells.drop_null()
     for low in range(0, len(present), _ROWS):
         seen = pc.value_counts(present[low : low + _ROWS])
-        found.add(seen.field("values"), seen.field("counts").to_numpy())
+        text_kind.add(seen.field("values"), seen.field("counts").to_numpy())
     if kind is None:
-        found.warn(name)
-    if found.name == "words":
+        text_kind.warn(name)
+    if text_kind.name == "words":
         return column
     try:
-        return cells.cast(pa.int64() if found.name == "integers" else pa.float64())
+        return cells.cast(pa.int64() if text_kind.name == "integers" else pa.float64())
     except pa.ArrowInvalid:  # a number that Arrow does not read
         return column
 

@@ -88,8 +88,8 @@ def factorized(
         or values.dtype.kind != "O"
         or not any(isinstance(v, str) and "\0" in v for v in values)
     ):
-        codes, found = pd.factorize(values, sort=sort)
-        return codes, np.asarray(found)
+        codes, uniques = pd.factorize(values, sort=sort)
+        return codes, np.asarray(uniques)
     missing = pd.isna(values)
     known = dict.fromkeys(values[~missing])
     different = sorted(known) if sort else list(known)
@@ -120,18 +120,18 @@ def label_order(label: Label) -> tuple[int, float, str]:
     return (0, label, label_text(label))  # an integer may be too large for a float
 
 
-def ranked(found: Sequence[Label]) -> tuple[list[Label], list[int]]:
-    """Return the labels of different texts in order, and the place of each one found.
+def ranked(cells: Sequence[Label]) -> tuple[list[Label], list[int]]:
+    """Return the labels of different texts in order, and the place of each cell.
 
     A missing one has the place after the last.
     """
     first: dict[str, Label] = {}
-    for label in found:
+    for label in cells:
         if label is not None:
             first.setdefault(label_text(label), label)
     labels = sorted(first.values(), key=label_order)
     rank = {label_text(label): k for k, label in enumerate(labels)}
-    places = [len(labels) if v is None else rank[label_text(v)] for v in found]
+    places = [len(labels) if v is None else rank[label_text(v)] for v in cells]
     return labels, places
 
 

@@ -152,12 +152,12 @@ class TupleEncoder(Encoder):
     @classmethod
     def from_dict(cls, data: Any) -> TupleEncoder:
         """Return the encoder of a plain form, checked: it may be a stranger's."""
-        found = super().from_dict(data)
-        assert isinstance(found, cls)
-        _subsets(found.base, found.order, 1)
-        if any(len(set(S)) != found.order for S in found.members):
+        encoder = super().from_dict(data)
+        assert isinstance(encoder, cls)
+        _subsets(encoder.base, encoder.order, 1)
+        if any(len(set(S)) != encoder.order for S in encoder.members):
             raise ValueError("the tuples of the encoder are not of its order")
-        return found
+        return encoder
 
 
 def _settings(encoder: Encoder) -> dict[str, Any]:
@@ -213,9 +213,9 @@ def _learned(columns: Columns, S: tuple[int, ...], codes: NDArray[Any]) -> Colum
     """Column of the tuples of some columns that occur."""
     sizes = tuple(int(columns.sizes[i]) for i in S)
     flat = np.ravel_multi_index([codes[i] for i in S], sizes)
-    held = np.flatnonzero(np.bincount(flat, minlength=math.prod(sizes)))
+    occurring = np.flatnonzero(np.bincount(flat, minlength=math.prod(sizes)))
     levels = [columns[i].levels for i in S]
-    labels = tuple_labels(levels, np.unravel_index(held, sizes))
+    labels = tuple_labels(levels, np.unravel_index(occurring, sizes))
     name = AND.join(_escaped(columns.names[i]) for i in S)
     return Column(name, Levels("label", tuple(sorted([*labels, NEW]))))
 

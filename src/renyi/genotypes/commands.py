@@ -503,10 +503,10 @@ def report(args: Args, recorded: Recorded) -> None:
     beside = output.check_place(args, str(record_place(place)))
     made = {"report": output.command(args.argv)}
     model = GenotypeScores.load(existing(args.model))
-    found = genotype_report(model, made)
-    found.save(place)
+    page = genotype_report(model, made)
+    page.save(place)
     written = {"page": str(place), "record": str(beside)}
-    facts: Facts = {"summary": str(found), "written": written}
+    facts: Facts = {"summary": str(page), "written": written}
     output.show(args, facts, _report_text, recorded)
 
 

@@ -346,9 +346,9 @@ def _add_codes(context, data, rows, r, byte, count, vectors, out):
             cell = builder.bitcast(cell, _FOUR.as_pointer())
             low = builder.load(sums[2 * k])
             high = builder.load(sums[2 * k + 1])
-            found = builder.fadd(low, high)
-            found = builder.fadd(builder.load(cell, align=8), found)
-            builder.store(found, cell, align=8)
+            total = builder.fadd(low, high)
+            total = builder.fadd(builder.load(cell, align=8), total)
+            builder.store(total, cell, align=8)
         return context.get_dummy_value()
 
     place = types.intp

@@ -14,7 +14,7 @@ They are not sufficient, since deciding whether a distribution exists is NP-hard
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -272,3 +272,14 @@ def class_pairs(m: Marginals, reason: str) -> NDArray[Any]:
             "with class_conditional=True."
         )
     return m.class_counts
+
+
+@overload
+def has_few_rows(n: float, n_indicators: float) -> bool: ...
+@overload
+def has_few_rows(n: float, n_indicators: NDArray[Any]) -> NDArray[np.bool_]: ...
+def has_few_rows(
+    n: float, n_indicators: float | NDArray[Any]
+) -> bool | NDArray[np.bool_]:
+    """Return whether rows are too few for a bound to say much about new ones."""
+    return n <= 2 * n_indicators

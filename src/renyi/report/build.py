@@ -64,6 +64,7 @@ def report(
     made: dict[str, str] | None = None,
 ) -> Report:
     """Return the report of a fitted classifier; see `RenyiClassifier.report`."""
+    model = getattr(model, "fit_", model)
     own: Certificate = model.certificate_
     m = model.marginals_ if marginals is None else marginals
     scorecard: Scorecard = model.scorecard_
@@ -82,7 +83,7 @@ def report(
     ranking: list[str] = []
     if counted is not None and not counted.doubtful:
         ranking = ranking_lines(counted)
-    target = model._target
+    target = model.target
     facts: Entry = {
         "format": FORMAT,
         "version": VERSION,
@@ -330,11 +331,11 @@ def _made(model: Any, own: Certificate) -> dict[str, str]:
         "renyi": __version__,
         "rule": model.rule,
         "alpha": f"{choice.alpha:.6g} ({choice.method})",
-        "order": str(model.order),
+        "order": str(model.settings.order),
         "calibration": "none" if c is None else c.kind,
-        "objective": model.objective,
-        "class weight": str(model.class_weight or "none"),
-        "intercept": "yes" if model.fit_intercept else "no",
+        "objective": model.settings.objective,
+        "class weight": str(model.settings.class_weight or "none"),
+        "intercept": "yes" if model.settings.fit_intercept else "no",
         "seed": "none" if model.random_state is None else str(model.random_state),
         "certificate": own.basis,
     }

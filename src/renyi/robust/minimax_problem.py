@@ -47,7 +47,7 @@ from renyi.robust.ambiguity_set import (
     Outcomes,
     Table,
     class_sets,
-    contradiction,
+    contradiction_error,
     disagreement,
     members,
     of_tables,
@@ -396,7 +396,7 @@ def solve_minimax(
             "rare categories, or use method='lp'."
         )
     if best.status == "infeasible" or upper < IMPOSSIBLE:  # λ ≥ 0 of negative mean
-        raise ValueError(contradiction(ambiguity))
+        raise contradiction_error(ambiguity)
     upper = max(upper, 0.0)
     lower = min(lower, upper)
     status: Status = "bounded" if best.status == "optimal" else "stopped"
