@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from renyi.counting import sparse_counts
 from renyi.counting.onehot import Sizes, offsets
 from renyi.counting.pair_counts import check_table_size
+from renyi.validation import InputError
 
 if TYPE_CHECKING:
     from renyi.encoding.columns import Columns
@@ -136,10 +137,11 @@ def check_counted(m: Marginals, pairs: Iterable[tuple[str, str]]) -> None:
     """Raise an error that names a pair of columns without joint counts."""
     for first, second in pairs:
         if frozenset((first, second)) in m.absent:
-            raise ValueError(
+            raise InputError(
                 f"The joint counts of {first!r} and {second!r} are not among the "
-                "tables: add a table of the two, or leave one out (in Python, with "
-                "select(); on the command line, --drop)."
+                "tables: add a table of the two, or leave one out.",
+                "drop",
+                python="Marginals.select()",
             )
 
 

@@ -43,6 +43,7 @@ from renyi.streaming.spec import (
     slices,
 )
 from renyi.streaming.stream_columns import BinEncoder, LabelEncoder
+from renyi.validation import InputError
 from renyi.warnings import warn_dropped
 
 # Rows are counted when so many wait, or so many cells of them.
@@ -426,10 +427,12 @@ class PairTable:
             check_table_size(lengths, classes * sizes[-1], entries)
         except ValueError as error:
             j = int(np.argmax(lengths))
-            raise ValueError(
+            raise InputError(
                 f"{error} Column {self._names[j]!r} alone has {lengths[j]:,}: drop it, "
-                "or say that it is a number (in Python, numeric=; on the command line, "
-                "--numeric)."
+                "or say that it is a number.",
+                "drop",
+                "numeric",
+                python="numeric=",
             ) from None
         return lengths
 
