@@ -22,7 +22,7 @@ export PATH := $(CURDIR)/.tools/usr/bin:$(PATH)
 help:
 	@echo "make demo       train and certify a classifier on a bundled data set"
 	@echo "make test       every test but the long ones (JOBS=2 processes)"
-	@echo "make test-long  every test, simulations at their full count"
+	@echo "make test-long  every test, simulations at their full count; branch coverage"
 	@echo "make test-floors  every test with the oldest versions that are admitted"
 	@echo "make test-pythons  every test with the newer Pythons (PYTHONS) that are here"
 	@echo "make fuzz       a million mutated files (INPUTS); findings go to fuzz-found"
@@ -61,7 +61,8 @@ test: $(VENV)/.installed-test
 	$(PYTEST) -n $(JOBS) --dist loadgroup $(PYTEST_ARGS)
 
 test-long: $(VENV)/.installed-test test-floors test-pythons
-	$(PYTEST) -n $(JOBS) --dist loadgroup -m ""
+	$(PYTEST) -n $(JOBS) --dist loadgroup -m "" \
+		--cov=renyi --cov-branch --cov-report=term:skip-covered
 
 # The oldest versions that pyproject.toml admits, in an environment of their own; what
 # is newer than they are tells them that it deprecates something, and the oldest pyspark

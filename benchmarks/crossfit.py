@@ -24,7 +24,7 @@ import pyarrow as pa
 from renyi import CrossFitClassifier, RenyiClassifier, certify, rules
 from renyi.certificates.heldout import METHODS, clopper_pearson, crossfit_bounds
 from renyi.datasets import load
-from renyi.estimators.crossfit_classifier import judged_half, split_rows
+from renyi.estimators.crossfit import judged_half, split_rows
 
 RESULTS = Path(__file__).parent / "results"
 TITLES = {

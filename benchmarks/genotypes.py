@@ -113,8 +113,6 @@ def measured(prefix: str, alpha: str) -> dict[str, object]:
     clf = genotype_model.GenotypeModel(given).fit(G, G.samples["phenotype"])
     wall, cpu = time.perf_counter() - begun[0], time.process_time() - begun[1]
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3
-    from renyi.genotypes import lookup_kernels
-
     return {
         "wall": wall,
         "cpu": cpu,
@@ -125,7 +123,6 @@ def measured(prefix: str, alpha: str) -> dict[str, object]:
         "error": clf.metrics_.error,
         "auc": clf.metrics_.auc,
         "load": os.getloadavg()[0],
-        "way": "lookups" if lookup_kernels.PAYS else "planes",
         "peaks": peaks(),
     }
 
@@ -135,20 +132,14 @@ def peaks() -> dict[str, float]:
     import numpy as np
 
     from renyi.genotypes import kernels
-    from renyi.genotypes import lookup_kernels as lookups
 
-    loops = lookups if lookups.PAYS else kernels
-    if lookups.PAYS:
-        n = lookups.WIDE
-        pairs = n * n
-    else:
-        n = 4 * kernels.STRIP
-        sides = (range(0, n, kernels.TALL), range(0, n, kernels.WIDE))
-        tiles = sum(b + kernels.WIDE > a for a in sides[0] for b in sides[1])
-        pairs = tiles * kernels.TALL * kernels.WIDE
-    held, variants, _ = loops.layout(n, 1)
-    given = *held, 0, False, 1, np.zeros((n, n))
-    compare = loops.subtract_differences
+    n = 4 * kernels.STRIP
+    sides = (range(0, n, kernels.TALL), range(0, n, kernels.WIDE))
+    tiles = sum(b + kernels.WIDE > a for a in sides[0] for b in sides[1])
+    pairs = tiles * kernels.TALL * kernels.WIDE
+    planes, variants, _ = kernels.layout(n, 1)
+    given = planes, 0, False, 1, np.zeros((n, n))
+    compare = kernels.subtract_differences
     best = np.inf
     for _ in range(30):
         begun = time.thread_time()
@@ -233,7 +224,7 @@ def table(cases: dict[str, dict]) -> str:
             + " | ".join(f"{wall:.2f} ({cpu:.2f})" for wall, cpu in stages)
             + f" | {100 * speed / case['peaks']['compared']:.0f} % "
             f"| {read[0]:.0f} and {read[1]:.0f} % | {case['load']:.1f} "
-            f"| {PROMISED[name]} | {case['processor']} | {case['way']} |"
+            f"| {PROMISED[name]} | {case['processor']} | {case.get('way', 'planes')} |"
         )
     for case in cases.values():
         if case.get("plink") is not None:

@@ -143,7 +143,7 @@ def _few_columns() -> list[dict[str, Any]]:
         clf = renyi.RenyiClassifier().fit(A[chosen], a)
         truth = (b == clf.classes_[1]).to_numpy()
         for most, each in found.items():
-            small = clf.scorecard_.rounded(most)
+            small = clf.scorecard_.rounded(most, marginals=clf.marginals_)
             total = small.total(B[chosen])
             error = np.mean((total >= small.threshold) != truth)
             lines, bound = np.count_nonzero(small.points), small.certificate.bounds

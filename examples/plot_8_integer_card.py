@@ -16,7 +16,7 @@ clf = renyi.RenyiClassifier().fit(X[train], y[train])
 largest = [1, 2, 3, 5, 10, 20]
 bound, error = [], []
 for points in largest:
-    card = clf.scorecard_.rounded(points)
+    card = clf.scorecard_.rounded(points, marginals=clf.marginals_)
     bound.append(card.certificate.bounds["map"])
     error.append((card.predict(X[test]) != y[test].to_numpy()).mean())
 
@@ -34,4 +34,4 @@ plt.show()
 # %%
 # A card with points up to 3:
 
-print(clf.scorecard_.rounded(3).totals().round(2).iloc[::4])
+print(clf.scorecard_.rounded(3, marginals=clf.marginals_).totals().round(2).iloc[::4])

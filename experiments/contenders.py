@@ -36,7 +36,7 @@ from renyi.counting.onehot import offsets
 from renyi.encoding.encoder import Encoder
 from renyi.encoding.tuples import TupleEncoder
 from renyi.estimators.classifier import RenyiClassifier
-from renyi.estimators.minimax_classifier import MinimaxClassifier
+from renyi.estimators.minimax import MinimaxClassifier
 from renyi.estimators.selector import RenyiSelector
 
 Outcome = dict[str, float | None]

@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from renyi.correlation import HGR, hgr, hgr_lower_bound, hgr_matrix, hgr_table
     from renyi.encoding.encoder import Encoder
     from renyi.estimators.classifier import RenyiClassifier
-    from renyi.estimators.crossfit_classifier import CrossFitClassifier
-    from renyi.estimators.minimax_classifier import MinimaxClassifier
+    from renyi.estimators.crossfit import CrossFitClassifier
+    from renyi.estimators.minimax import MinimaxClassifier
     from renyi.estimators.selector import RenyiSelector
     from renyi.exports.integer_card import IntegerScorecard
     from renyi.genotypes.classifier import GenotypeClassifier
@@ -34,10 +34,12 @@ if TYPE_CHECKING:
     from renyi.genotypes.scores import GenotypeScores
     from renyi.genotypes.study import read_study
     from renyi.marginals.marginals import Marginals
-    from renyi.plots.certificate_display import CertificateDisplay
-    from renyi.plots.hgr_display import HGRDisplay
-    from renyi.plots.path_display import PathDisplay
-    from renyi.plots.scorecard_display import ScorecardDisplay
+    from renyi.plots import (
+        CertificateDisplay,
+        HGRDisplay,
+        PathDisplay,
+        ScorecardDisplay,
+    )
     from renyi.proofs import write_proof
     from renyi.robust.brier_risk import Separability, ThetaResult, separable, theta
     from renyi.robust.distribution import WorstDistribution
@@ -55,8 +57,8 @@ _NAMES = {
     "correlation": ("HGR", "hgr", "hgr_lower_bound", "hgr_matrix", "hgr_table"),
     "encoding.encoder": ("Encoder",),
     "estimators.classifier": ("RenyiClassifier",),
-    "estimators.crossfit_classifier": ("CrossFitClassifier",),
-    "estimators.minimax_classifier": ("MinimaxClassifier",),
+    "estimators.crossfit": ("CrossFitClassifier",),
+    "estimators.minimax": ("MinimaxClassifier",),
     "estimators.selector": ("RenyiSelector",),
     "exports.integer_card": ("IntegerScorecard",),
     "genotypes.classifier": ("GenotypeClassifier",),
@@ -64,10 +66,12 @@ _NAMES = {
     "genotypes.scores": ("GenotypeScores",),
     "genotypes.study": ("read_study",),
     "marginals.marginals": ("Marginals",),
-    "plots.certificate_display": ("CertificateDisplay",),
-    "plots.hgr_display": ("HGRDisplay",),
-    "plots.path_display": ("PathDisplay",),
-    "plots.scorecard_display": ("ScorecardDisplay",),
+    "plots": (
+        "CertificateDisplay",
+        "HGRDisplay",
+        "PathDisplay",
+        "ScorecardDisplay",
+    ),
     "proofs": ("write_proof",),
     "robust.brier_risk": ("Separability", "ThetaResult", "separable", "theta"),
     "robust.distribution": ("WorstDistribution",),

@@ -19,7 +19,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -55,7 +55,7 @@ if TYPE_CHECKING:
 Floats = NDArray[np.float64]
 
 FORMAT = "renyi-model"
-VERSION = 3  # of the format, the latest
+VERSION = 1  # of the format
 
 _FIELDS: dict[str, tuple[type, ...]] = {
     "encoder": (dict,),
@@ -121,8 +121,6 @@ class Scorecard:
     target: str | None = None
     unseen: Floats | None = None
     calibration: Calibration | None = None
-    # Those that a classifier in memory was trained on; in no pickle and no file.
-    _marginals: ClassVar[Marginals | None] = None
 
     def __post_init__(self) -> None:
         """Keep copies of the arrays that nobody can write to."""
@@ -161,11 +159,6 @@ class Scorecard:
             intercept = (intercept[1] - intercept[0]) / 2
         counts = m.feature_counts.diagonal()
         return cls(m.encoder, m.classes, points, intercept, counts, m.target)
-
-    def _beside(self, m: Marginals | None) -> Scorecard:
-        """Keep the marginals it was trained on, which `rounded` takes."""
-        object.__setattr__(self, "_marginals", m)
-        return self
 
     def __getstate__(self) -> dict[str, Any]:
         return {each.name: getattr(self, each.name) for each in fields(self)}
@@ -466,13 +459,14 @@ class Scorecard:
         max_points : int, default=10
             The most points of a category; the least of each feature is 0.
         marginals : Marginals, optional
-            What the bound speaks of; by default what a classifier in memory counted.
+            The pair counts that the bound is about, such as ``clf.marginals_``.
 
         Examples
         --------
         >>> import renyi
         >>> X, y = renyi.datasets.load("votes")
-        >>> card = renyi.RenyiClassifier().fit(X, y).scorecard_.rounded(5)
+        >>> clf = renyi.RenyiClassifier().fit(X, y)
+        >>> card = clf.scorecard_.rounded(5, marginals=clf.marginals_)
         >>> card.frame().head(3)
                         feature   category  points
         0  physician-fee-freeze          n       0
@@ -481,8 +475,7 @@ class Scorecard:
         """
         from renyi.exports import integer_card
 
-        m = self._marginals if marginals is None else marginals
-        return integer_card.rounded(self, max_points, m)
+        return integer_card.rounded(self, max_points, marginals)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain form for JSON."""
@@ -542,9 +535,7 @@ class Scorecard:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the scorecard to a JSON file."""
-        older = self.unseen is None and self.calibration is None
-        version = 1 if older else VERSION
-        document: dict[str, Any] = {"format": FORMAT, "version": version}
+        document: dict[str, Any] = {"format": FORMAT, "version": VERSION}
         if self.target is not None:
             document["target"] = self.target
         document["scorecard"] = self.to_dict()
@@ -553,7 +544,7 @@ class Scorecard:
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Scorecard:
         """Read the scorecard of a model file; it may come from a stranger."""
-        data = read_json(path, FORMAT, versions=VERSION)
+        data = read_json(path, FORMAT)
         with valid(path):
             card = cls.from_dict(data.get("scorecard"))
             target = data.get("target")

@@ -146,8 +146,3 @@ def check_time_limit(value: object) -> None:
     """Raise ValueError unless a time limit is a positive number, or None."""
     if value is not None:
         check_positive("time_limit", value, ": seconds, or None for no limit")
-
-
-def has_few_rows(n: float, n_indicators: Any) -> Any:
-    """Return whether a bound says little about a population of so few rows."""
-    return n <= 2 * n_indicators

@@ -12,7 +12,10 @@ A proof is of ANY rule. Upper: functions l_y(x), sums of a number for each cell 
 table, that for every set S of classes add up to |S| - 1 or more, at every x. Then rules
 that answer y with probability 1 - l_y or more err at most E[l_Y]. Messages move numbers
 between tables, whose least cells are added up; what lacks is added to l. Lower:
-outcomes with EXACTLY these counts, where no rule errs less. Float scores may flip ties.
+outcomes with EXACTLY these counts, where no rule errs less.
+A computer adds up scores in floating point. Each may be off by e, 2**-52 times the sum
+of the largest sizes of its points and 1, times the number of columns and 4 more. So the
+bounds of a model are those of any t' with |t' - t| <= e: B is (B**0.5 + e K**0.5)**2.
 """
 
 from __future__ import annotations
@@ -26,9 +29,10 @@ from collections import Counter
 from decimal import Decimal
 from fractions import Fraction
 from itertools import accumulate, combinations, product
+from math import isqrt
 from operator import add, ge, le, mul
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 BYTES = 2**25  # the most of each
 LISTS = 10**6
@@ -72,6 +76,20 @@ def described(columns: Any, encoder: Any) -> dict[str, Any]:
     names = columns["names"]
     each = [(len(v["categories"]), json.dumps(v, sort_keys=True), how) for v in levels]
     return once([(k, each[at]) for k, at in zip(names, columns["which"], strict=True)])
+
+
+def root(value: Fraction) -> Fraction:
+    """Return a fraction that is not below the square root, and very near to it."""
+    scaled = value.numerator * value.denominator << 160
+    return Fraction(isqrt(scaled) + 1, value.denominator << 80)
+
+
+class Scores(NamedTuple):
+    """Points of each class in multiples of 1/unit; what a sum may be off by."""
+
+    points: list[list[int]]
+    unit: int
+    error: Fraction
 
 
 class Counts:
@@ -119,8 +137,8 @@ class Counts:
         sums = [[*map(sum, zip(*rows))] for rows in zip(*self.within)]
         return good and (alone, sums) in (([], []), (self.by_class, self.pairs))
 
-    def points(self, card: Any) -> tuple[int, Any, Any]:
-        """Return a unit, and points of each class in it: of s, and those of map."""
+    def points(self, card: Any) -> tuple[Scores, Scores]:
+        """Return the points of the scores s, and of those that decide for rule map."""
         theirs = described(card["encoder"]["columns"], card["encoder"])
         check([*theirs.items()] == [*self.columns.items()], "it has other categories")
         check(json.dumps(card["classes"]) == self.classes, "it has other classes")
@@ -132,41 +150,67 @@ class Counts:
             unity = [[int(a == b) for a in range(K)] for b in range(K)]
             how = {"slope": unity, "intercept": [0] * K}
         z = [row if K > 2 else [-row, row] for row in [*card["z"], card["intercept"]]]
-        z = [*z, *how["slope"], how["intercept"]]
-        check(len(z) == D + K + 2 and {*map(len, z)} == {K}, "its points do not fit")
-        z = [[Fraction(*v.as_integer_ratio()) for v in row] for row in z]
-        z, start, (*slope, shift) = z[: -K - 2], z[-K - 2], z[-K - 1 :]
-        first = len(self.blocks[0])  # a row has one of these: they take the intercept
-        z = [[*map(add, row, start)] for row in z[:first]] + z[first:]
-        g = [[dot(row, column) for column in zip(*slope, strict=True)] for row in z]
-        g = [[*map(add, row, shift)] for row in g[:first]] + g[first:]
-        unit = max(v.denominator for row in z + g for v in row)  # a power of two
-        return unit, *([[int(v * unit) for v in f] for f in zip(*r)] for r in (z, g))
+        rows = [*z, *how["slope"], how["intercept"]]
+        fits = len(rows) == D + K + 2 and {*map(len, rows)} == {K}
+        check(fits, "its points do not fit")
+        exact = [[Fraction(*v.as_integer_ratio()) for v in row] for row in rows]
+        z = exact[: D + 1]
+        slope = [*zip(*exact[D + 1 : -1], strict=True)]
+        mapped = [[dot(row, column) for column in slope] for row in z]
+        mapped[-1] = [*map(add, mapped[-1], exact[-1])]
+        reach = self.reach(z)
+        sizes = [[*map(abs, column)] for column in slope]
+        moved = [dot(reach, column) for column in sizes]
+        total = max(map(add, moved, map(abs, exact[-1])))
+        return self.scores(z, max(reach), 0), self.scores(mapped, total, K)
+
+    def reach(self, z: Any) -> list[Fraction]:
+        """Return what the sizes of a row's points add up to at most, by class."""
+        each = [z[block.start : block.stop] for block in self.blocks[:-1]]
+        most = [[max(map(abs, column)) for column in zip(*rows)] for rows in each]
+        return [sum(column) + abs(start) for *column, start in zip(*most, z[-1])]
+
+    def scores(self, z: Any, reach: Fraction, more: int) -> Scores:
+        """Return whole points in a unit; a row's first category takes the intercept."""
+        first = len(self.blocks[0])
+        rows = [[*map(add, row, z[-1])] for row in z[:first]] + z[first:-1]
+        unit = max(v.denominator for row in rows for v in row)  # a power of two
+        points = [[int(v * unit) for v in column] for column in zip(*rows)]
+        error = Fraction(len(self.columns) + more + 4, 2**52) * (reach + 1)
+        return Scores(points, unit, error)
+
+    def closed(self, s: Scores, pairs: Any, by_class: Any) -> tuple[Any, Any]:
+        """Return B and the bound of map, both with scores that are off by rounding."""
+        K = len(s.points)
+        part = Fraction(1, K)
+        n = sum(map(sum, by_class)) // len(self.columns)
+        total = [*map(sum, zip(*s.points))]
+        squares = [dot(f, [dot(row, f) for row in pairs]) for f in [*s.points, total]]
+        both = squares.pop()
+        mean = part * sum(dot(row, total) for row in by_class)
+        L = Fraction(sum(map(dot, by_class, s.points)) - mean) / (n * s.unit)
+        V = Fraction(sum(squares) - part * both) / (n * s.unit**2)
+        B = Fraction(sum(squares), n * s.unit**2) - 2 * L + 1 - part
+        possible = B >= 0 and max(L, Fraction(0)) ** 2 <= (1 - part) * V
+        check(possible, "no population has these counts")
+        # A row that map gets wrong has t_k >= t_Y - 2e for some k, so that the class
+        # with the largest score is also wrong after t_Y is lowered by 2e.
+        e = s.error
+        lead = max(L - 2 * e * (1 - part), Fraction(0))
+        spread = V - 4 * e * L + 4 * e**2 * (1 - part)
+        best = 2 * (1 - part - (lead**2 / spread if lead else 0))
+        return (root(B) + root(Fraction(K)) * e) ** 2, best
 
     def bounds(self, card: Any) -> dict[str, Fraction]:
         """Return gamma and the bounds of a model's rules."""
-        unit, z, g = self.points(card)
-        part = Fraction(1, len(z))
-        columns = len(self.columns)
-
-        def closed(z: Any, pairs: Any, by_class: Any) -> tuple[Any, Any]:
-            n = sum(map(sum, by_class)) // columns
-            total = [*map(sum, zip(*z))]
-            *each, both = (dot(f, [dot(row, f) for row in pairs]) for f in [*z, total])
-            mean = part * sum(dot(row, total) for row in by_class)
-            L = sum(map(dot, by_class, z)) - mean
-            V = n * (sum(each) - part * both)
-            B = (Fraction(sum(each), unit) - 2 * L) / (n * unit) + 1 - part
-            best = 2 * (1 - part - (max(L, 0) ** 2 / V if V else 0))
-            check(min(B, best) >= 0, "no population has these counts")
-            return B, best
-
-        (B, _), (_, best) = (closed(f, self.pairs, self.by_class) for f in (z, g))
+        scores, deciding = self.points(card)
+        B, _ = self.closed(scores, self.pairs, self.by_class)
+        _, best = self.closed(deciding, self.pairs, self.by_class)
         missed = Fraction(0 if self.within else self.n)
         for y, pairs in enumerate(self.within):
             rows = [[v * (k == y) for v in row] for k, row in enumerate(self.by_class)]
-            n = sum(rows[y]) // columns
-            missed += n * min(1, closed(g, pairs, rows)[1]) if n else 0
+            n = sum(rows[y]) // len(self.columns)
+            missed += n * min(1, self.closed(deciding, pairs, rows)[1]) if n else 0
         best = min(best, missed / self.n)
         most = min(B, Fraction(1))
         return {"gamma": B / 2, "map": best, "renyi": most, "sharp": most}

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 import renyi
 from renyi import Marginals, RenyiClassifier, rules
 from renyi.certificates.record import BoundReport, Step
-from renyi.certificates.text import bound_sentence, table
+from renyi.certificates.text import TIES, bound_sentence, table
 from renyi.certification import bound_report
 from renyi.cli.certify import minimax_facts
 from renyi.datasets import random_joint
@@ -327,3 +327,15 @@ def test_a_lower_end_of_nothing_is_nothing() -> None:
     assert BoundReport(certificate, steps, steps[:1]).lower == 0.0
     assert BoundReport(certificate, steps, steps).lower == 0.1
     assert BoundReport(certificate, steps, steps[:1]).upper == 0.2
+
+
+@pytest.mark.parametrize("rule", rules.RULES)
+def test_it_is_said_that_a_worst_case_counts_ties_as_errors(rule: str) -> None:
+    m = marginals(random_joint((2, 2), 2, random_state=1))
+    clf = RenyiClassifier(rule=rule).fit_marginals(m)
+    report = bound_report(clf, m)
+    assert (TIES in str(report)) == (rule == "map")
+    assert (TIES in str(renyi.certify(clf, m, level="exact"))) == (rule == "map")
+    assert TIES not in str(renyi.certify(clf, m, level="lp"))
+    worst_case = worst.WorstCase(0.1, 0.2, None, rule, 0.3, 1.0)
+    assert ("count as errors" in str(worst_case)) == (rule == "map")

@@ -8,13 +8,13 @@ from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
-import duckdb
 import pandas as pd
 import pytest
 
 import renyi
 from renyi.endings import EXPORTS
 from support.commandline import Done, save, table
+from support.engines import duckdb
 from support.exported import in_python
 
 FIT = ("--target", "y", "--id", "id", "--out", "m")

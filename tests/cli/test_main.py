@@ -17,10 +17,10 @@ from renyi import rules
 from renyi.certificates import heldout
 from renyi.certification import LEVELS
 from renyi.cli import compare, main
+from renyi.cli.methods import LEARNERS
 from renyi.cli.parser import parser
-from renyi.comparison.methods import METHODS
-from renyi.estimators.model import OBJECTIVES, RenyiModel
 from renyi.exports import formats, integer_card
+from renyi.fitting import OBJECTIVES, fit_rows
 from renyi.robust import minimax_problem
 from renyi.solvers.calibration import CALIBRATIONS
 from renyi.sources.dialects import DIALECTS
@@ -73,7 +73,7 @@ def test_choices_are_those_of_the_library(name: str, option: str, known: Any) ->
 def test_help_names_the_methods_and_the_defaults() -> None:
     found = command("compare")
     words = {word.strip(",;:()") for word in found.epilog.split()}
-    assert {*METHODS} <= words
+    assert {*LEARNERS} <= words
     said = {a.dest: a.help for a in found._actions}
     assert f"(default {compare._FOLDS})" in said["folds"]
     assert f"(default {renyi.Encoder().bins})" in said["bins"]
@@ -134,7 +134,7 @@ def test_names_with_a_comma_between_them_are_told_apart(
 @pytest.mark.parametrize(
     ("argv", "named"),
     [
-        (("fit", "numbered.csv", "--target", "y"), "it is a number (--id, --drop, --numeric)"),
+        (("fit", "numbered.csv", "--target", "y"), "(--id, --drop, --numeric)"),
         (("fit", "few.csv", "--target", "y", "--confidence", "0.9"), "only 3"),
         (("predict", "m.json", "new.csv"), "(--unseen mean)"),
         (("export", "m.json", "--format", "onnx", "--out", "m.onnx"), "--unseen mean"),
@@ -182,13 +182,11 @@ def test_warnings_of_libraries_stay_out_of_sight(
 ) -> None:
     import warnings
 
-    fit = RenyiModel.fit
-
-    def noisy(self: Any, *args: Any) -> Any:
+    def noisy(*args: Any) -> Any:
         warnings.warn("something deep inside", RuntimeWarning, stacklevel=1)
-        return fit(self, *args)
+        return fit_rows(*args)
 
-    monkeypatch.setattr(RenyiModel, "fit", noisy)
+    monkeypatch.setattr("renyi.cli.fit.fit_rows", noisy)
     done = good("fit", "votes", "--out", "m")
     assert "deep inside" not in done.out + done.err
     assert "something deep inside" in Path("m.log").read_text()

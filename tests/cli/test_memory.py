@@ -60,6 +60,7 @@ def packed(place: Path, head: bytes, body: bytes, times: int) -> None:
             stream.write(body)
 
 
+@pytest.mark.long
 def test_lines_without_an_end_take_little_memory(tmp_path: Path) -> None:
     packed(tmp_path / "header.csv.gz", b"", b"a" * 2**20, 150)
     packed(tmp_path / "record.csv.gz", b"x,y\na,b\n\xff", b"a" * 2**20, 150)
@@ -202,6 +203,7 @@ def test_sizes_of_memory_make_sense(run: Run, text: str) -> None:
     assert run("hgr", "votes", f"--memory={text}").code == 2
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("scale", [1, pytest.param(20, marks=pytest.mark.long)])
 def test_files_that_unfold_are_streamed(tmp_path: Path, scale: int) -> None:
     packed(tmp_path / "t.csv.gz", b"x,y\n", b"a,0\nb,1\n" * 2**16, 20 * scale)

@@ -255,6 +255,7 @@ def generate(n: int, name: str) -> pd.DataFrame:
     return block.to_pandas()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("ending", "few", "many"),
     [

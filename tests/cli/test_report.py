@@ -29,10 +29,10 @@ def test_page_and_record_are_written_with_how_they_were_made(
     assert found["made"]["report"] == "renyi report m.json"
     assert found["made"]["command"].startswith("renyi fit")
     assert found["card"] is not None  # by the marginals that lie beside the model
-    assert found["verdict"].split()[0] in page
+    assert found["summary"].split()[0] in page
     facts = json.loads(good("report", model, "-o", "m.html", "--json").out)
     assert facts["written"] == {"page": "m.html", "record": "m.report.json"}
-    assert facts["verdict"] == found["verdict"]
+    assert facts["summary"] == found["summary"]
 
 
 def test_rows_path_and_bounds_are_shown_when_asked_for(
@@ -43,7 +43,7 @@ def test_rows_path_and_bounds_are_shown_when_asked_for(
     found = json.loads(Path("m.report.json").read_text("utf-8"))
     assert found["heldout"]["rows"] == len(table(seed=5))
     assert len(found["path"]) == 3
-    assert any(rung["name"] == "Linear program" for rung in found["ladder"])
+    assert any(row["name"] == "linear program" for row in found["errors"])
 
 
 def test_what_cannot_be_is_refused_in_words(

@@ -92,6 +92,7 @@ def tidy(folder: Path) -> None:
             path.unlink()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("k", range(8))
 def test_control_c_at_a_random_moment(folder: Path, k: int) -> None:
     draw = random.Random(k)

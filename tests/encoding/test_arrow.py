@@ -7,7 +7,6 @@ from itertools import permutations
 from pathlib import Path
 
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
@@ -21,17 +20,13 @@ from renyi.warnings import DataWarning
 from support.streams import reference
 
 DAY = ("1970-01-01 00:00:00", "1970-01-01 00:00:10.5", "1970-01-01 01:00:00.05")
-UTC = tuple(f"{text}Z" for text in DAY)
 
 
 @pytest.mark.parametrize(
     ("first", "second", "shown"),
     [
         (pa.timestamp("ms"), pa.timestamp("ns"), DAY),
-        (pa.timestamp("ms", "UTC"), pa.timestamp("us", "UTC"), UTC),
-        (pa.timestamp("ms", "Asia/Tokyo"), pa.timestamp("ns", "+01:00"), UTC),
         (pa.time32("ms"), pa.time64("ns"), ("00:00:00", "00:00:10.5", "01:00:00.05")),
-        (pa.duration("ms"), pa.duration("ns"), ("0", "10.5", "3600.05")),
     ],
 )
 def test_times_read_the_same_in_every_unit(
@@ -48,8 +43,8 @@ def test_times_read_the_same_in_every_unit(
 
 
 def test_other_kinds_of_time_are_another_type() -> None:
-    kinds = (pa.date32(), pa.timestamp("us"), pa.timestamp("us", "UTC"))
-    cells = [pa.array([0], pa.timestamp("us", "UTC")).cast(kind) for kind in kinds]
+    kinds = (pa.date32(), pa.timestamp("us"), pa.time64("us"))
+    cells = [pa.array([0], pa.timestamp("us")).cast(kind) for kind in kinds]
     for first, second in permutations(cells, 2):
         one, two = (
             pa.record_batch({"t": each, "y": ["n"]}) for each in (first, second)
@@ -58,27 +53,6 @@ def test_other_kinds_of_time_are_another_type() -> None:
         tally.add(one)
         with pytest.raises(ValueError, match="'t' holds .* in the first rows and .* "):
             tally.add(two)
-
-
-def test_intervals_are_seconds_with_months_of_30_days() -> None:
-    spans = pa.array([pa.MonthDayNano([1, 2, 3]), pa.MonthDayNano([0, 0, 0])] * 2)
-    table = pa.table({"span": spans, "y": ["n", "n", "p", "p"]})
-    objects = pa.table({"span": spans, "y": table["y"]}).to_pandas()
-    objects["span"] = spans.to_pylist()
-    for made in (
-        Marginals.from_data(table, target="y"),
-        Marginals.from_data(objects, target="y"),
-        Marginals.from_arrow(table, target="y"),
-    ):
-        assert made.columns[0].categories == ("0", "2764800.000000003")
-
-
-def test_run_ends_are_read_as_their_values() -> None:
-    plain = pa.array(["a", "a", "b", None])
-    for cells in (plain, pc.run_end_encode(plain)):
-        table = pa.table({"run": cells, "y": ["n", "p"] * 2})
-        for made in (Marginals.from_data, Marginals.from_arrow):
-            assert made(table, target="y").columns[0].categories == ("a", "b", None)
 
 
 @given(

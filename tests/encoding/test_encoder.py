@@ -6,7 +6,6 @@ import json
 
 import numpy as np
 import pandas as pd
-import polars as pl
 import pyarrow as pa
 import pytest
 from hypothesis import example, given
@@ -14,6 +13,7 @@ from hypothesis import strategies as st
 
 import renyi
 from renyi.encoding.encoder import Encoder
+from support.engines import polars as pl
 
 # ---- missing values
 

@@ -68,6 +68,7 @@ TABLES = (
 )
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("made", TABLES)
 def test_encoding_is_linear_in_the_columns(made: Callable[[int], Any]) -> None:
     seconds = []

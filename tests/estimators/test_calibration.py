@@ -176,7 +176,7 @@ def test_blocks_lead_to_the_model_of_all_rows(K, weighted, monkeypatch):
     blocks = RenyiClassifier()
     for s in np.split(np.arange(3000), [400, 1000, 2900]):
         blocks.partial_fit(X.iloc[s], y.iloc[s], [*"abc"[:K]], w[s])
-    assert 500 < len(blocks._sample.rows.y) < 524
+    assert 500 < len(blocks._blocks.rows.y) < 524
     p = whole.predict_proba(X)
     np.testing.assert_allclose(blocks.predict_proba(X), p, rtol=1e-6)
     monkeypatch.undo()

@@ -19,7 +19,7 @@ from renyi import (
 from renyi.certificates.heldout import average, crossfit_bounds
 from renyi.datasets import load
 from renyi.encoding import recoding
-from renyi.estimators.crossfit_classifier import judged_half, split_rows
+from renyi.estimators.crossfit import judged_half, split_rows
 from support.manners import all_checks
 from support.noisyrows import noisy
 

@@ -54,6 +54,7 @@ def _predict(seconds: float) -> tuple[int, int]:
     return sum(rounds), max(seen) - max(seen[: max(1, len(seen) // 5)])
 
 
+@pytest.mark.long
 def test_threads_predict_the_same_with_memory_flat():
     rounds, growth = _predict(2.0)
     assert rounds >= THREADS

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import pandas as pd
-import polars as pl
 import pytest
 import sklearn
 from joblib import Parallel, delayed
@@ -15,6 +14,7 @@ from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import FunctionTransformer, OrdinalEncoder
 
 from renyi import RenyiClassifier, baselines
+from support.engines import polars as pl
 from support.manners import all_checks, passes_separately
 
 # The one check that a rule which answers at random cannot pass.

@@ -28,7 +28,7 @@ class NaiveBayes(CountsClassifier):
         if self.smoothing <= 0:
             raise ValueError("smoothing must be positive.")
 
-    def _class_pairs_for(self) -> str | None:
+    def _class_pairs_reason(self) -> str | None:
         return "inner=True" if self.inner else None
 
     def _train(self, m: Marginals) -> None:

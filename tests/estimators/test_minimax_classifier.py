@@ -12,7 +12,7 @@ from sklearn.model_selection import cross_val_score
 
 from renyi import Encoder, Marginals
 from renyi.datasets import load, random_joint
-from renyi.estimators.minimax_classifier import MinimaxClassifier
+from renyi.estimators.minimax import MinimaxClassifier
 from renyi.robust.ambiguity_set import Ambiguity, shortfall
 from renyi.robust.minimax_problem import minimax
 from renyi.robust.pairwise_program import solve_local
@@ -31,8 +31,7 @@ TOL = 1e-6
 @pytest.mark.parametrize(
     ("estimator", "check"),
     all_checks(
-        [MinimaxClassifier(), MinimaxClassifier(margin=0.2, encoder=Encoder(bins=3))],
-        long=("check_sample_weight_equivalence_on_dense_data",),
+        [MinimaxClassifier(), MinimaxClassifier(margin=0.2, encoder=Encoder(bins=3))]
     ),
 )
 def test_estimator_checks(estimator, check) -> None:

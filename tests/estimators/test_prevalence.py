@@ -85,13 +85,6 @@ def test_a_kept_model_answers_the_same(votes, tmp_path):
     assert again.threshold(0.01) == clf.threshold(0.01)
 
 
-def test_files_without_an_objective_mean_error(votes, tmp_path):
-    X, y, _ = votes
-    RenyiClassifier().fit(X, y).save(tmp_path / "m.json")
-    assert '"objective"' not in (tmp_path / "m.json").read_text()
-    assert RenyiClassifier.load(tmp_path / "m.json").objective == "error"
-
-
 @pytest.mark.parametrize("objective", ["rank", 3, None, ["ranking"]])
 def test_a_forged_objective_is_refused(objective, tmp_path):
     data = signed(lambda d: d["classifier"].update(objective=objective))

@@ -18,7 +18,7 @@ from sklearn.utils.estimator_checks import check_estimator
 import renyi
 from renyi.cli.fit import certificate_text
 from renyi.datasets import load
-from renyi.solvers.l1inf import CountsProblem
+from renyi.selection import counts_problem
 from renyi.solvers.l1inf_path import MAX_PASSES, solve_path
 from support.manners import SEPARATE, all_checks
 from support.noisyrows import noisy
@@ -191,7 +191,7 @@ def test_rows_in_place_of_marginals(estimator):
 def test_penalty_by_number(votes):
     X, y = votes
     m = renyi.Marginals.from_data(X, y)
-    found = solve_path(CountsProblem.of(m), np.array([0.05]))
+    found = solve_path(counts_problem(m), np.array([0.05]))
     for selector in (
         renyi.RenyiSelector(penalty=0.05).fit(X, y),
         renyi.RenyiSelector(penalty=0.05).fit_marginals(m),

@@ -110,6 +110,7 @@ def test_small_run_then_nothing_is_left_to_do(good, monkeypatch, name):
     assert (folder / "table.md").read_text(encoding="utf-8") == text
 
 
+@pytest.mark.long
 def test_a_killed_run_goes_on_where_it_was(good):
     options = ["--tables", "11", "--workers", "1"]
     begun = [sys.executable, "-m", "experiments.theorems", *options, "--out", "killed"]

@@ -163,6 +163,7 @@ def test_one_process_for_each_core(tmp_path, monkeypatch):
     assert asked == [7]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGKILL, signal.SIGINT])
 def test_no_process_outlives_the_one_that_began(tmp_path, how):
     script = (

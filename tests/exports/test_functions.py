@@ -101,7 +101,7 @@ def test_every_kind_of_model(
 def test_rounded_cards(engine: Any) -> None:
     X, y = renyi.datasets.load("votes")
     clf = renyi.RenyiClassifier().fit(X[:300], y[:300])
-    card = clf.scorecard_.rounded(4)
+    card = clf.scorecard_.rounded(4, marginals=clf.marginals_)
     rows = pd.DataFrame(X[300:]).replace({"y": "unheard"}).head(40)
     rows = pd.concat([pd.DataFrame(X[300:340]), rows])
     p = card.scorecard.probabilities(card.scorecard.encoder.transform(rows))

@@ -9,7 +9,6 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-import duckdb
 import numpy as np
 import pandas as pd
 import pyarrow as pa
@@ -23,6 +22,7 @@ from renyi.encoding.tuples import TupleEncoder
 from renyi.scorecard import Scorecard
 from renyi.sources import files
 from support import warehouses
+from support.engines import duckdb
 from support.sqlcards import card_of
 from support.warehouses import engine_of, load
 

@@ -48,7 +48,7 @@ def pairs_of(m):
 @pytest.mark.parametrize("seed", range(24))
 def test_bounds_are_never_below_the_worst_case(seed):
     table, m = tiny(seed)
-    card = card_of(m).rounded(1 + seed % 4)
+    card = card_of(m).rounded(1 + seed % 4, marginals=m)
     codes = outcomes(table.shape[:-1]).T
     answers = np.eye(2)[(card.scorecard.scores(codes)[:, 0] > 0).astype(int)]
     worst = worst_case(answers, *marginal_constraints(table))
@@ -99,7 +99,7 @@ def test_every_bundled_set(name):
     X, y = renyi.datasets.load(name)
     m = renyi.Marginals.from_data(X, y)
     clf = renyi.RenyiClassifier(alpha=1e-3).fit_marginals(m)
-    card = clf.scorecard_.rounded(5)
+    card = clf.scorecard_.rounded(5, marginals=clf.marginals_)
     assert card.points.dtype == np.int64 and card.points.min() == 0
     assert card.points.max() <= 5 and card.other_points.max() <= 5
     assert card.cost < 0.04
@@ -119,10 +119,11 @@ def test_every_bundled_set(name):
     assert ((shown > 0.5) == (shown.index >= card.threshold)).all()
 
 
-def test_a_fitted_classifier_has_what_is_needed_and_a_file_has_not(tmp_path):
+def test_counts_are_needed_and_a_scorecard_has_none(tmp_path):
     X, y = noisy()
     clf = renyi.RenyiClassifier().fit(X, y)
-    card, m = clf.scorecard_.rounded(3), clf.marginals_
+    m = clf.marginals_
+    card = clf.scorecard_.rounded(3, marginals=m)
     assert card.scorecard.calibration.kind == "temperature"
     clf.save(tmp_path / "m.json")
     read = renyi.RenyiClassifier.load(tmp_path / "m.json").scorecard_
@@ -131,10 +132,6 @@ def test_a_fitted_classifier_has_what_is_needed_and_a_file_has_not(tmp_path):
         with pytest.raises(ValueError, match="marginals="):
             other.rounded(3)
         assert (other.rounded(3, marginals=m).points == card.points).all()
-    assert b"_marginals" not in pickle.dumps(clf.scorecard_)
-    weighted = renyi.RenyiClassifier(class_weight="balanced").fit(X, y)
-    with pytest.raises(ValueError, match="class weights"):
-        weighted.scorecard_.rounded(3)
     # The rounded scorecard is a model, and its file holds integers times a scale.
     card.scorecard.save(tmp_path / "card.json")
     again = renyi.Scorecard.load(tmp_path / "card.json")
@@ -155,7 +152,8 @@ def test_labels_of_other_marginals_are_taken_as_predict_takes_them():
 def test_points_that_tell_nothing_answer_the_likelier_class():
     X = pd.DataFrame({"a": ["x", "y"] * 30, "b": ["u"] * 60})
     y = np.array([0, 0, 1, 1] * 10 + [1] * 20)
-    card = renyi.RenyiClassifier().fit(X, y).scorecard_.rounded(3)
+    clf = renyi.RenyiClassifier().fit(X, y)
+    card = clf.scorecard_.rounded(3, marginals=clf.marginals_)
     assert not card.points.any() and len(card.frame()) == 0
     assert (card.predict(X) == 1).all()
     assert card.certificate.bounds["map"] >= 1 / 3
@@ -166,7 +164,7 @@ def test_few_rows_are_not_fitted_by_steps_of_the_points():
     X, y = noisy(n=30, d=8)
     m = renyi.Marginals.from_data(X, y)
     card, pairs = card_of(m, alpha=0.1), pairs_of(m)
-    small = card.rounded(3)
+    small = card.rounded(3, marginals=m)
     assert "few-rows" in small.certificate.warning_codes
     assert (small.points == search(card.z, pairs, 3, improve=False)).all()
     assert pairs.value(search(card.z, pairs, 3)) > pairs.value(small.points)
@@ -182,7 +180,7 @@ def test_counts_that_are_stored_sparse():
     X["wide"] = [f"v{k % 2200}" for k in range(5000)]
     m = renyi.Marginals.from_data(X, y)
     assert hasattr(m.feature_counts, "indptr")
-    card = card_of(m, alpha=0.01).rounded(3)
+    card = card_of(m, alpha=0.01).rounded(3, marginals=m)
     assert card.points.max() <= 3
     assert card.certificate.bounds["map"] <= card.before.bounds["map"] + 0.1
 
@@ -192,14 +190,15 @@ def test_bad_requests():
     card = renyi.RenyiClassifier().fit(X, y).scorecard_
     with pytest.raises(ValueError, match="two classes"):
         card.rounded()
-    card = renyi.RenyiClassifier().fit(*noisy()).scorecard_
+    clf = renyi.RenyiClassifier().fit(*noisy())
+    card = clf.scorecard_
     for most in (0, -1, 2.5, True, 10**6):
         with pytest.raises(ValueError, match="max_points"):
             card.rounded(most)
     with pytest.raises(TypeError, match="marginals"):
         card.rounded(2, marginals=noisy()[0])
     with pytest.raises(ValueError, match="format"):
-        card.rounded(2).to_text("pdf")
+        card.rounded(2, marginals=clf.marginals_).to_text("pdf")
 
 
 class _Cells(HTMLParser):
@@ -222,7 +221,8 @@ def test_labels_are_escaped_in_every_format():
     evil = "<script>alert(1)</script>|\n*"
     X = X.rename(columns={"c0": evil}).replace("2", "\x1b[31m<i>")
     labels = np.where(y == 1, TARGET, "no")
-    card = renyi.RenyiClassifier().fit(X, labels).scorecard_.rounded(5)
+    clf = renyi.RenyiClassifier().fit(X, labels)
+    card = clf.scorecard_.rounded(5, marginals=clf.marginals_)
     page = card.to_text("html")
     read = _Cells()
     read.feed(page)
@@ -245,13 +245,15 @@ def test_labels_are_escaped_in_every_format():
 
 def test_what_rounding_costs_is_said():
     X, y = renyi.datasets.load("votes")
-    card = renyi.RenyiClassifier().fit(X, y).scorecard_.rounded(3)
+    clf = renyi.RenyiClassifier().fit(X, y)
+    card = clf.scorecard_.rounded(3, marginals=clf.marginals_)
     text = " ".join(str(card).split())
     assert card.cost > 0
     assert f"Rounding costs {100 * np.ceil(1e4 * card.cost) / 1e4:.2f} points" in text
     assert "the model's calibrated score" in text
     m = renyi.Marginals.from_data(X, y)
-    card = renyi.RenyiClassifier().fit_marginals(m).scorecard_.rounded(3)
+    clf = renyi.RenyiClassifier().fit_marginals(m)
+    card = clf.scorecard_.rounded(3, marginals=clf.marginals_)
     assert "the linear score" in " ".join(str(card).split())
 
 
@@ -262,7 +264,8 @@ def test_numbers_have_no_other_label() -> None:
     X.loc[:20, "x"], X.loc[10:90, "c"] = np.nan, "d"
     for missing in (True, False):
         rows = slice(None) if missing else slice(21, None)
-        card = renyi.RenyiClassifier().fit(X[rows], y[rows]).scorecard_.rounded(10)
+        clf = renyi.RenyiClassifier().fit(X[rows], y[rows])
+        card = clf.scorecard_.rounded(10, marginals=clf.marginals_)
         listed = card.frame()
         other = listed[listed.category == "(any other)"]["feature"].tolist()
         assert other == ["c"]
@@ -298,9 +301,9 @@ def test_what_is_printed_is_what_was_certified(seed):
         assert totals.max() <= card.totals()["total"].max()
         wrong = np.mean((totals >= card.threshold) != truth)
         assert wrong <= card.certificate.bounds["map"]
-    frame = clf.scorecard_.rounded(1).frame()
+    frame = clf.scorecard_.rounded(1, marginals=clf.marginals_).frame()
     assert frame[frame.category.isin([*X["c"][:30], "(rare)"])].points.nunique() <= 1
-    shown = clf.scorecard_.rounded(1).to_text("md")
+    shown = clf.scorecard_.rounded(1, marginals=clf.marginals_).to_text("md")
     assert "(rare) of 'c' is any of 'r0', 'r1', 'r10'" in shown
     assert "and 18 more, which the CSV names." in shown and "| r1 |" not in shown
 
@@ -310,9 +313,9 @@ def test_classes_may_have_the_names_of_columns(label: str) -> None:
     X = pd.DataFrame({"a": [*"uvw"] * 20, "b": [*"xy"] * 30})
     y = ["a", label, "a", label, "a", "a"] * 10
     clf = renyi.RenyiClassifier().fit(X, y)
-    card = clf.scorecard_.rounded(3)
+    card = clf.scorecard_.rounded(3, marginals=clf.marginals_)
     _, *rows = tables(card)[1]
     assert rows[0][0].startswith("0") and {row[1] for row in rows} == {"a", label}
     assert all(row[2].endswith("%") for row in rows)
     assert str(card).count(f" {label}\n") >= 1 and label in card.to_text("md")
-    assert clf.report().card is not None
+    assert clf.report().to_dict()["card"] is not None

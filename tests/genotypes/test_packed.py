@@ -24,12 +24,10 @@ def selections(rng, n, d):
     yield {"samples": samples, "variants": variants}
 
 
-@pytest.fixture(params=["numpy", "numba", "planes"])
+@pytest.fixture(params=["numpy", "numba"])
 def engine(request, monkeypatch):
-    """All ways, whatever the size of the job and the processor; on three threads."""
+    """Both ways, whatever the size of the job; on three threads."""
     kernels = None if request.param == "numpy" else compiled.load(packed.KERNELS)
-    if request.param == "planes":
-        monkeypatch.setattr(compiled.load(packed.LOOKUPS), "PAYS", False)
     assert kernels is not None or request.param == "numpy"
     monkeypatch.setattr(packed, "kernels_for", lambda seconds, module: kernels)
     monkeypatch.setattr(packed, "cores", lambda: 3)

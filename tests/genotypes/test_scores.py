@@ -204,10 +204,10 @@ def test_many_variants_are_written_and_read_at_once(tmp_path):
         {"chromosome": "1", "id": "rs" + ids, "position": np.arange(d), "a1": "A"}
     ).assign(a2="G")
     model = GenotypeScores(variants, np.random.default_rng(0).normal(size=(d, 4)))
-    start = time.perf_counter()
+    start = time.process_time()
     model.save(tmp_path / "run1.json")
     same(model, GenotypeScores.load(tmp_path / "run1.json"))
-    assert time.perf_counter() - start < 5
+    assert time.process_time() - start < 5
 
 
 # ---- PGS Catalog

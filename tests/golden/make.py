@@ -29,12 +29,12 @@ ENCODER = renyi.Encoder(missing=("?", -9), min_count=2, bins=3)
 def main() -> None:
     """Write the files of the present versions beside this script."""
     clf = renyi.RenyiClassifier(alpha=0.125, encoder=ENCODER).fit(X, y)
-    clf.save(HERE / "model-v3.json")
+    clf.save(HERE / "model-v1.json")
     groups = pd.Series([*"abcabcaa"], name="group")
     clf = renyi.RenyiClassifier(alpha=0.125, calibration="affine", encoder=ENCODER)
-    clf.fit(X, groups).save(HERE / "model-v3-classes.json")
+    clf.fit(X, groups).save(HERE / "model-v1-classes.json")
     safe = renyi.CrossFitClassifier(renyi.RenyiClassifier(alpha=0.125, encoder=ENCODER))
-    safe.fit(X, y).save(HERE / "model-v3-halves.json")
+    safe.fit(X, y).save(HERE / "model-v1-halves.json")
 
 
 if __name__ == "__main__":

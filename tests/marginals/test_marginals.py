@@ -6,7 +6,6 @@ from itertools import combinations
 
 import numpy as np
 import pandas as pd
-import polars as pl
 import pyarrow as pa
 import pytest
 from hypothesis import assume, given
@@ -14,6 +13,7 @@ from hypothesis import strategies as st
 
 import renyi
 from renyi import Encoder, Marginals, RenyiClassifier
+from support.engines import polars as pl
 
 LABELS = ["a", "b", "?", None, "ß"]
 rows = st.tuples(

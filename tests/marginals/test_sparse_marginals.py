@@ -214,7 +214,7 @@ def test_streams_count_as_memory_does(sparse, weight) -> None:
     features = frame.drop_columns(["y"])
     weights = whole if weight else None
     m = count_rows(
-        *coded_rows(features, frame["y"], "y", None, weights, refuse_identifiers=False)
+        coded_rows(features, frame["y"], "y", None, weights, refuse_identifiers=False)
     )
     for sizes, ways in (([700], 1), ([1, 60, 33], 3)):
         assert counted(pieces(rows, sizes), spec, ways) == m

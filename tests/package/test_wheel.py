@@ -125,3 +125,46 @@ def test_every_dataset_loads_from_the_wheel(installed: Path, tmp_path: Path) -> 
 def test_fits_votes_from_the_wheel(installed: Path, tmp_path: Path) -> None:
     python(installed, tmp_path, "-m", "renyi", "fit", "votes", "--out", "votes")
     assert any(path.name.startswith("votes") for path in tmp_path.iterdir())
+
+
+# ---- a bare environment
+
+
+@pytest.fixture(scope="module")
+def bare(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return an environment with the wheel, its core dependencies and nothing else."""
+    folder = tmp_path_factory.mktemp("bare")
+    subprocess.run([sys.executable, "-m", "venv", folder], check=True)
+    own_pip = [folder / "bin" / "python", "-m", "pip", "--disable-pip-version-check"]
+    done = subprocess.run(
+        [*own_pip, "install", "--quiet", wheel], capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return folder
+
+
+@pytest.mark.long
+def test_the_wheel_works_in_a_bare_environment(bare: Path, tmp_path: Path) -> None:
+    """Train, report, predict and verify without any extra."""
+
+    def command(*words: str) -> str:
+        done = subprocess.run(
+            [bare / "bin" / "renyi", *words],
+            cwd=tmp_path,
+            env={k: v for k, v in os.environ.items() if k != "PYTHONPATH"},
+            capture_output=True,
+            text=True,
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout
+
+    assert renyi.__version__ in command("--version")
+    rows = renyi.datasets.load("votes")[0]
+    rows.to_csv(tmp_path / "rows.csv", index=False)
+    command("fit", "votes", "--out", "model")
+    command("report", "model.json", "-o", "report.html")
+    command("predict", "model.json", "rows.csv", "--out", "answers.csv")
+    assert len((tmp_path / "answers.csv").read_text().splitlines()) == len(rows) + 1
+    assert "proved" in command("verify", "model.json", "model.renyi")
+    names = {each.name for each in (bare / "lib").glob("python*/site-packages/*")}
+    assert not names & {"numba", "duckdb", "highspy", "matplotlib", "polars"}

@@ -88,11 +88,11 @@ def test_guarantee_of_a_rule(votes):
     clf = renyi.MinimaxClassifier().fit(X, y)
     display = CertificateDisplay.from_estimator(clf)
     assert bars(display) == [clf.guarantee_]
-    assert display.rungs[0].lower is None  # the program exhibits no distribution
+    assert display.rows[0].low is None  # the program exhibits no distribution
     exact = CertificateDisplay.from_estimator(
         renyi.MinimaxClassifier("exact").fit(X, y)
     )
-    assert exact.rungs[0].lower == pytest.approx(bars(exact)[0], abs=1e-5)
+    assert exact.rows[0].low == pytest.approx(bars(exact)[0], abs=1e-5)
     with pytest.raises(TypeError, match="TreeAugmentedNaiveBayes has no certificate"):
         CertificateDisplay.from_estimator(
             renyi.baselines.TreeAugmentedNaiveBayes().fit(X, y)

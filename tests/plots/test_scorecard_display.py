@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 import renyi
-from renyi.drawing import MARKERS
+from renyi.plots import MARKERS
 from support.noisyrows import noisy
 
 ScorecardDisplay = renyi.ScorecardDisplay

@@ -12,7 +12,7 @@ import pytest
 
 import renyi
 from renyi.genotypes.report import genotype_report
-from renyi.report.record import Report
+from renyi.report.page import Report
 from support.browser import opened
 from support.reports import frame, genotypes
 
@@ -298,15 +298,16 @@ def test_genotypes_and_covariates_are_chosen(browser: Any, tmp_path: Path) -> No
         ]
         first.focus()
         page.keyboard.press("End")  # to the last: missing
-        codes = [c.start for c in report.columns]
+        facts = report.to_dict()
+        codes = [c["start"] for c in facts["columns"]]
         codes[0] = 3
-        points = sum(f.points[codes[f.members[0]]][0] for f in report.features)
-        score = report.scale.intercept[0] + points + 2.5 * model.covariates["age"]
+        points = sum(f["points"][codes[f["members"][0]]][0] for f in facts["features"])
+        score = facts["scale"]["intercept"][0] + points + 2.5 * model.covariates["age"]
         p = float(model.probabilities(np.array([score]))[0])
         assert off(page, [1 - p, p]) < 1e-6
         whole = model.points[:, [0, 2, 3, 1]][
-            [int(report.features[k].name[2:].split()[0]) for k in range(300)],
-            [codes[f.members[0]] for f in report.features],
+            [int(facts["features"][k]["name"][2:].split()[0]) for k in range(300)],
+            [codes[f["members"][0]] for f in facts["features"]],
         ]
         assert points == pytest.approx(whole.sum(), abs=1e-9)
 
@@ -321,7 +322,8 @@ def test_ten_thousand_features_are_usable(browser: Any, tmp_path: Path) -> None:
     with opened(browser, place) as page:
         page.get_by_label("Find a column").fill("c9876")
         page.get_by_label("c9876", exact=True).select_option(label="c9876v2")
-        start = {c.name: [c.categories[c.start]] for c in clf.report().columns}
+        columns = clf.report().to_dict()["columns"]
+        start = {c["name"]: [c["categories"][c["start"]]] for c in columns}
         row = pd.DataFrame(start | {"c9876": ["c9876v2"]})
         assert off(page, clf.predict_proba(row)[0]) < 1e-6
         page.get_by_label("Find a feature or category").fill("c4321v")

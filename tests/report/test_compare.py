@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy import stats
+from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import log_loss
 from sklearn.pipeline import make_pipeline
@@ -19,18 +20,18 @@ from sklearn.preprocessing import OneHotEncoder
 
 import renyi
 from renyi.certificates.heldout import share_interval
-from renyi.comparison.judging import (
-    Candidate,
-    Compared,
+from renyi.cli.compare import comparison_page, how_evaluated, summary
+from renyi.cli.evaluation import (
     Comparison,
     Estimate,
-    _Intervals,
-    _parts,
-    candidates,
+    Evaluation,
+    Intervals,
+    Method,
+    _splits,
     compare,
+    methods,
 )
-from renyi.comparison.methods import DEFAULT, METHODS, Settings
-from renyi.comparison.page import comparison_page, how_judged, verdict
+from renyi.cli.methods import DEFAULT, LEARNERS, Settings
 from renyi.files import encoded
 from support.browser import opened
 from support.noisyrows import noisy
@@ -39,7 +40,7 @@ SETTINGS = Settings(renyi.Encoder(), 0, 0.95)
 
 
 def compared(names, rows, **how) -> Comparison:
-    return compare(candidates(names, SETTINGS), *rows, target="y", **how)
+    return compare(methods(names, SETTINGS), *rows, target="y", **how)
 
 
 def entry(found, name):
@@ -51,24 +52,24 @@ def entry(found, name):
 
 def test_test_rows_have_the_interval_of_clopper_and_pearson():
     wrong = np.arange(40) < 3
-    judge = _Intervals(np.zeros(40, int), None, 0.9)
-    assert judge.error(wrong) == (3 / 40, *share_interval(3, 40, 0.9))
+    intervals = Intervals(np.zeros(40, int), None, 0.9)
+    assert intervals.error(wrong) == (3 / 40, *share_interval(3, 40, 0.9))
 
 
 def test_folds_have_the_corrected_interval_of_t():
     rng = np.random.default_rng(0)
     place, a, b = np.arange(100) % 5, rng.random(100) < 0.3, rng.random(100) < 0.2
-    judge = _Intervals(place, 5, 0.95)
+    intervals = Intervals(place, 5, 0.95)
     means = [a[place == k].mean() - b[place == k].mean() for k in range(5)]
     wide = stats.t.ppf(0.975, 4) * math.sqrt((1 / 5 + 1 / 4) * np.var(means, ddof=1))
     middle = a.mean() - b.mean()
-    assert judge.difference(a, b) == pytest.approx(
+    assert intervals.difference(a, b) == pytest.approx(
         (middle, middle - wide, middle + wide)
     )
     # Folds that agree by chance do not make an error certain.
     none = np.zeros(100, bool)
-    assert judge.error(none) == (0.0, *share_interval(0, 100, 0.95))
-    same = judge.difference(none, none)
+    assert intervals.error(none) == (0.0, *share_interval(0, 100, 0.95))
+    same = intervals.difference(none, none)
     assert same.low < 0 < same.high
 
 
@@ -76,16 +77,16 @@ def test_folds_have_the_corrected_interval_of_t():
 @pytest.mark.parametrize("each", [2, 3, 7, 10])
 def test_folds_that_are_all_alike_make_nothing_certain(folds, each):
     """Means of 1/3 or 1/7 spread by their rounding, which was taken for a spread."""
-    judge = _Intervals(np.repeat(np.arange(folds), each), folds, 0.95)
+    intervals = Intervals(np.repeat(np.arange(folds), each), folds, 0.95)
     none, one = np.zeros(folds * each, bool), np.arange(folds * each) % each == 0
-    found = judge.difference(one, none)
+    found = intervals.difference(one, none)
     n, sure = folds * each, 0.975
     more, less = share_interval(folds, n, sure), share_interval(0, n, sure)
     assert found == pytest.approx((1 / each, more[0] - less[1], more[1] - less[0]))
-    limit = judge.at_most(none, one, 0.95)
+    limit = intervals.at_most(none, one, 0.95)
     low = stats.beta.ppf(0.025, folds, n - folds + 1)
     assert limit == pytest.approx(1 - 0.025 ** (1 / n) - low)
-    loss = judge.mean(np.where(one, 1.6, 0.2))
+    loss = intervals.mean(np.where(one, 1.6, 0.2))
     assert loss.low < loss.value < loss.high
 
 
@@ -93,7 +94,7 @@ def test_folds_that_are_all_alike_make_nothing_certain(folds, each):
 def test_difference_on_test_rows_covers_as_often_as_it_says(shares):
     # Exactly, over all outcomes of 12 rows: only a wrong, only b, or neither.
     n, covered = 12, 0.0
-    judge = _Intervals(np.zeros(n, int), None, 0.8)
+    intervals = Intervals(np.zeros(n, int), None, 0.8)
     for i, j in itertools.product(range(n + 1), repeat=2):
         if i + j > n:
             continue
@@ -101,7 +102,7 @@ def test_difference_on_test_rows_covers_as_often_as_it_says(shares):
         ways = math.factorial(n) / math.prod(map(math.factorial, (i, j, n - i - j)))
         chance = ways * shares[0] ** i * shares[1] ** j * rest ** (n - i - j)
         a, b = np.arange(n) < i, np.arange(n) >= n - j
-        low, high = judge.difference(a, b)[1:]
+        low, high = intervals.difference(a, b)[1:]
         covered += chance * (low <= shares[0] - shares[1] <= high)
     assert covered >= 0.8
 
@@ -111,11 +112,13 @@ def test_the_best_is_among_those_that_may_be():
     sure = 1 - 0.2 / 3
     for _ in range(150):
         wrong = rng.random((4, n)) < np.array([0.2, 0.2, 0.25, 0.4])[:, None]
-        judge = _Intervals(np.zeros(n, int), None, 0.8)
-        failed += any(judge.at_most(other, wrong[0], sure) < 0 for other in wrong[1:])
+        intervals = Intervals(np.zeros(n, int), None, 0.8)
+        failed += any(
+            intervals.at_most(other, wrong[0], sure) < 0 for other in wrong[1:]
+        )
     assert failed / 150 <= 0.2
     far = np.arange(n) < 40
-    assert judge.at_most(np.zeros(n, bool), far, sure) < 0
+    assert intervals.at_most(np.zeros(n, bool), far, sure) < 0
 
 
 # ---- rows
@@ -124,24 +127,24 @@ def test_the_best_is_among_those_that_may_be():
 @pytest.mark.parametrize("folds", [2, 7])
 def test_folds_share_out_every_class(folds):
     truth = np.repeat(["a", "b", "c"], [50, 31, 9])
-    parts = _parts(truth, folds, None, 3)
+    parts = _splits(truth, folds, None, 3)
     assert sorted(np.concatenate([rows for _, rows in parts])) == list(range(90))
     for train, rows in parts:
         assert not set(train) & set(rows) and len(train) + len(rows) == 90
         for label in "abc":
             share = (truth == label).sum() / folds
             assert abs((truth[rows] == label).sum() - share) <= 1
-    assert not np.array_equal(parts[0][1], _parts(truth, folds, None, 4)[0][1])
+    assert not np.array_equal(parts[0][1], _splits(truth, folds, None, 4)[0][1])
 
 
 def test_share_of_test_rows():
     truth = np.repeat(["a", "b"], [70, 30])
-    ((train, rows),) = _parts(truth, None, 0.3, 0)
+    ((train, rows),) = _splits(truth, None, 0.3, 0)
     assert len(rows) == 30 and (truth[rows] == "b").sum() == 9 and len(train) == 70
     with pytest.raises(ValueError, match=r"test=0.001"):
-        _parts(truth, None, 0.001, 0)
+        _splits(truth, None, 0.001, 0)
     with pytest.raises(ValueError, match=r"folds=60"):
-        _parts(truth, 60, None, 0)
+        _splits(truth, 60, None, 0)
 
 
 # ---- what is compared
@@ -150,7 +153,7 @@ def test_share_of_test_rows():
 def test_figures_are_those_of_models_trained_by_hand():
     X, y = noisy(240, d=4, n_classes=3)
     found = compared(["map", "logistic"], (X, y), folds=4)
-    parts = _parts(y.astype(str), 4, None, 0)
+    parts = _splits(y.astype(str), 4, None, 0)
     for name, make in (
         ("map", lambda: renyi.RenyiClassifier(random_state=0)),
         (
@@ -173,8 +176,8 @@ def test_figures_are_those_of_models_trained_by_hand():
 
 def test_every_method_is_judged_on_test_rows(votes):
     X, y = votes[0].iloc[:, :6], votes[1]
-    found = compared([*METHODS], (X, y), test=0.4)
-    assert {e.name for e in found.entries} == set(METHODS)
+    found = compared([*LEARNERS], (X, y), test=0.4)
+    assert {e.name for e in found.entries} == set(LEARNERS)
     assert all(e.failure == "" for e in found.entries)
     assert (found.rows, found.trained) == (174, 261)
     errors = [e.error.value for e in found.entries]
@@ -189,12 +192,12 @@ def test_every_method_is_judged_on_test_rows(votes):
     for name in ("map", "sharp", "order2"):
         one = entry(found, name)
         assert one.error.value < one.population < one.population_worst
-    ((train, rows),) = _parts(np.asarray(y, object), None, 0.4, 0)
+    ((train, rows),) = _splits(np.asarray(y, object), None, 0.4, 0)
     safe = renyi.CrossFitClassifier(
         renyi.RenyiClassifier(random_state=0), method="mixture", random_state=0
     ).fit(X.iloc[train], y.iloc[train])
     assert entry(found, "mixture").population == safe.certificate_.sampled_error
-    assert set(DEFAULT) < set(METHODS)
+    assert set(DEFAULT) < set(LEARNERS)
 
 
 def test_what_a_method_cannot_do_is_said_of_it():
@@ -213,8 +216,8 @@ def test_models_are_judged_as_they_are(votes):
     clf = renyi.RenyiClassifier().fit(X[:300], y[:300])
     seen = renyi.RenyiClassifier().fit(X[300:], y[300:])
     them = [
-        Candidate("new", "", None, clf, X[300:]),
-        Candidate("seen", "", None, seen, X[300:]),
+        Method("new", "", None, clf, X[300:]),
+        Method("seen", "", None, seen, X[300:]),
     ]
     found = compare(them, X[300:], y[300:], target="party")
     wrong = clf.predict(X[300:]) != y[300:].to_numpy()
@@ -233,8 +236,8 @@ def test_a_promise_of_less_confidence_is_not_taken(votes):
         for c in (0.5, 0.99)
     )
     them = [
-        Candidate("weak", "", None, weak.classifier_, X[300:]),
-        Candidate("strong", "", None, strong.classifier_, X[300:]),
+        Method("weak", "", None, weak.classifier_, X[300:]),
+        Method("strong", "", None, strong.classifier_, X[300:]),
     ]
     found = compare(them, X[300:], y[300:], target="party", confidence=0.95)
     c = renyi.certify(weak.classifier_, X[300:], y[300:], confidence=0.95)
@@ -262,12 +265,13 @@ def test_the_same_seed_gives_the_same_comparison(votes):
 
 
 def test_a_search_that_was_interrupted_ends_the_comparison():
-    class Interrupted:
+    class Interrupted(ClassifierMixin, BaseEstimator):
         def fit(self, X, y):
             self.result_ = SimpleNamespace(interrupted=True)
+            return self
 
     with pytest.raises(KeyboardInterrupt):
-        compare([Candidate("one", "", Interrupted)], *noisy(60), target="y", folds=2)
+        compare([Method("one", "", Interrupted)], *noisy(60), target="y", folds=2)
 
 
 # ---- the page
@@ -278,8 +282,8 @@ def test_page_has_every_figure_and_only_text_of_others():
     name = "<script>alert(1)</script>.json"
     clf = renyi.RenyiClassifier().fit(X, y)
     them = [
-        *candidates(["map", "minimax", "majority"], SETTINGS),
-        Candidate(name, "a model", None, clf, X),
+        *methods(["map", "minimax", "majority"], SETTINGS),
+        Method(name, "a model", None, clf, X),
     ]
     found = compare(them, X, y, target="y", folds=3)
     page = comparison_page(found, "Comparison", "renyi compare '<b>'")
@@ -291,18 +295,18 @@ def test_page_has_every_figure_and_only_text_of_others():
         assert f"{100 * e.error.value:.1f} % {reach}" in page
         if e.log_loss is not None:
             assert f"{e.log_loss.value:.4f}" in page
-    assert escape(verdict(found)) in page and "corrected resampled t" in how_judged(
+    assert escape(summary(found)) in page and "corrected resampled t" in how_evaluated(
         found
     )
-    assert "Models were evaluated as they are" in how_judged(found)
+    assert "Models were evaluated as they are" in how_evaluated(found)
 
 
 @pytest.mark.xdist_group("browser")
 def test_page_in_a_browser(browser, tmp_path):
     from axe_playwright_python.sync_playwright import Axe
 
-    methods = candidates(["map", "tan", "mpm", "majority"], SETTINGS)
-    found = compare(methods, *noisy(150, d=3), target="y", test=0.5)
+    them = methods(["map", "tan", "mpm", "majority"], SETTINGS)
+    found = compare(them, *noisy(150, d=3), target="y", test=0.5)
     place = tmp_path / "compare.html"
     place.write_bytes(encoded(comparison_page(found, "Comparison", "renyi compare")))
     with opened(browser, place) as page:
@@ -319,26 +323,26 @@ def test_verdict_says_what_the_rows_can_tell():
     sure = Estimate(0.1, 0.05, 0.2)
     base = {"target": "y", "classes": ("a", "b"), "rows": 9, "folds": None}
     base |= {"trained": None, "confidence": 0.95, "seed": 0}
-    best = Compared("one", "", sure, may_be_best=True)
-    other = Compared("two", "", sure)
+    best = Evaluation("one", "", sure, may_be_best=True)
+    other = Evaluation("two", "", sure)
     clear = Comparison(entries=(best, other), **base)
-    assert "it is the best of these 2" in verdict(clear)
+    assert "it is the best of these 2" in summary(clear)
     doubtful = Comparison(entries=(best, best), **base)
-    assert "2 of 2 may be the best" in verdict(doubtful)
+    assert "2 of 2 may be the best" in summary(doubtful)
 
 
 def test_rows_of_the_training_prove_nothing_of_a_model():
     X, y = noisy(200, d=3)
     clf = renyi.RenyiClassifier().fit(X, y)
-    model = Candidate("m.json", "a model", None, clf, X)
+    model = Method("m.json", "a model", None, clf, X)
     for how in ({"test": 0.4}, {"folds": 2}):
-        them = [*candidates(["majority"], SETTINGS), model]
+        them = [*methods(["majority"], SETTINGS), model]
         found = compare(them, X, y, target="y", **how)
         mine = entry(found, "m.json")
         assert mine.population is None and mine.population_worst is None
         assert found.entries[0] is mine
-        assert "not valid" in verdict(found)
-        assert "confidence" not in verdict(found)
+        assert "not valid" in summary(found)
+        assert "confidence" not in summary(found)
 
 
 def test_bounds_of_few_rows_are_named_as_such_in_every_place():

@@ -3,26 +3,21 @@
 from __future__ import annotations
 
 import base64
+import copy
 import hashlib
 import html
 import json
 import re
+from typing import Any
 
 import pytest
+from markupsafe import Markup
 
+import renyi
 from renyi.files import encoded
-from renyi.report.charts import Line, Mark, bars, intervals, lines, scale_end
-from renyi.report.page import (
-    Head,
-    Html,
-    Section,
-    name,
-    page,
-    safe_json,
-    table,
-    tag,
-    text,
-)
+from renyi.report.charts import Line, LineChart, Mark, axis, bar, mark, scale_end
+from renyi.report.page import render, render_report, shown
+from renyi.report.summary import name
 
 HOSTILE = [
     "<script>alert(1)</script>",
@@ -32,71 +27,112 @@ HOSTILE = [
     "שלום \u202egnp.exe",
     "🙂 \u2028 line",
     "\x00\x1b[31m",
+    "{{ 7 * 7 }}{% raw %}",
 ]
 
 
+@pytest.fixture(scope="module")
+def facts(votes: Any) -> dict[str, Any]:
+    """The plain values of a report with every part but the worst population."""
+    X, y = votes
+    clf = renyi.RenyiClassifier().fit(X.iloc[:300, :4], y[:300])
+    path = renyi.selection_path(clf.marginals_)
+    return clf.report(X=X.iloc[300:, :4], y=y[300:], path=path).to_dict()
+
+
+def with_texts(value: Any, text: str) -> Any:
+    """Return plain values in which every text is replaced, names of fields excepted."""
+    if isinstance(value, dict):
+        return {key: with_texts(each, text) for key, each in value.items()}
+    if isinstance(value, list):
+        return [with_texts(each, text) for each in value]
+    return text if isinstance(value, str) else value
+
+
 @pytest.mark.parametrize("hostile", HOSTILE)
-def test_texts_stay_texts_in_elements_and_attributes(hostile: str) -> None:
-    found = tag("p", hostile, title=hostile)
-    assert not re.search(r"<(script|img|!--)", found)
-    assert found.count('"') == 2  # those of the attribute
-    shown = html.unescape(found.partition(">")[2].removesuffix("</p>"))
-    assert shown.startswith(hostile[:2]) or hostile[0] == "\x00"
-    assert "\u202e" not in found and "\x1b" not in found
+def test_every_text_of_a_report_stays_text(facts: Any, hostile: str) -> None:
+    given = with_texts(copy.deepcopy(facts), hostile)
+    given["certificate"] = facts["certificate"]
+    given["data"]["shares"] = {hostile: 0.25, "b": 0.75}
+    given["made"] = {hostile: hostile}
+    page = render_report(given)
+    body = page.partition("<body>")[2].partition('<script id="page-data"')[0]
+    assert not re.search(r"<(script|img|!--)", body)
+    assert not any(each in page for each in ("\u202e", "\x1b", "\x00"))
+    if hostile.isprintable():
+        assert hostile in html.unescape(body).replace("\N{NO-BREAK SPACE}", " ")
+    tags = re.sub(r"=\"[^\"<>]*\"", "", "".join(re.findall(r"<[^>]*>", body)))
+    assert "onerror" not in tags
 
 
 @pytest.mark.parametrize("hostile", HOSTILE)
 def test_embedded_data_is_read_as_it_was(hostile: str) -> None:
-    found = safe_json({hostile: [hostile, 1.5]})
-    assert json.loads(found) == {hostile: [hostile, 1.5]}
-    assert not re.search(r"[<>&\u2028]", found)
-    whole = page("t", [], data={"x": hostile})
-    data = re.search(r'<script id="page-data"[^>]*>(.*?)</script>', whole)
-    assert data is not None and json.loads(data[1]) == {"x": hostile}
+    page = render("t", [], data={"x": [hostile, 1.5]})
+    data = re.search(r'<script id="page-data"[^>]*>(.*?)</script>', page)
+    assert data is not None
+    assert json.loads(data[1]) == {"x": [hostile, 1.5]}
+    assert not re.search(r"[<>&\u2028]", data[1])
+    with pytest.raises(ValueError, match="JSON"):
+        render("t", [], data=float("nan"))
 
 
-def test_html_is_not_escaped_twice_and_is_of_tag_alone() -> None:
-    assert text(tag("b", "a & b")) == "<b>a &amp; b</b>"
-    assert type(text("x")) is Html
+def test_markup_is_not_escaped_twice_and_texts_are_made_printable() -> None:
+    assert shown(Markup("<b>\x1b</b>")) == "<b>\x1b</b>"
+    assert shown("5 %\x1b") == "5\N{NO-BREAK SPACE}%\\x1b"
+    assert shown(7) == 7
 
 
 def test_policy_names_style_and_script_and_lets_nothing_be_loaded() -> None:
-    whole = page("t", [Section("one", "One", tag("p", "x"))])
-    policy = html.unescape(re.search(r'Policy" content="([^"]*)"', whole)[1])  # type: ignore[index]
+    page = render("t", [])
+    policy = html.unescape(re.search(r'Policy" content="([^"]*)"', page)[1])  # type: ignore[index]
     assert "default-src 'none'" in policy
     for kind in ("style", "script"):
-        inner = re.search(rf"<{kind}>(.*?)</{kind}>", whole, re.S)
+        inner = re.search(rf"<{kind}>(.*?)</{kind}>", page, re.S)
         assert inner is not None
         digest = base64.b64encode(hashlib.sha256(inner[1].encode()).digest()).decode()
         assert f"{kind}-src 'sha256-{digest}'" in policy
-    assert not re.search(r"(?:src|href|url)\s*[=(]\s*[\"']?(?!#)[\w/]", whole)
+    assert not re.search(r"(?:src|href|url)\s*[=(]\s*[\"']?(?!#)[\w/]", page)
+    assert page.startswith("<!DOCTYPE html>")
 
 
 def test_long_names_are_shown_by_their_ends_and_surrogates_written() -> None:
     assert len(name("a" * 10_000)) < 100
     assert name("x" * 80) == "x" * 80
-    assert b"\\udc80" in encoded(page("\udc80", []))
+    assert b"\\udc80" in encoded(render("\udc80", []))
 
 
-def test_tables_have_heads_and_an_own_row_head() -> None:
-    found = table([Head("a"), Head("b", True)], [("<x>", "1")], "c", sortable=True)
-    assert '<th scope="row">&lt;x&gt;</th><td class="number">1</td>' in found
-    assert found.count("<button") == 2
+def test_tables_have_heads_and_an_own_row_head(facts: Any) -> None:
+    page = render_report(facts)
+    points = page.partition('id="points"')[2].partition("</table>")[0]
+    assert points.count("<button") == 4  # the head of the bars does not sort
+    row = re.search(r'<tr><th scope="row">([^<]+)</th><td>([^<]*)</td>', points)
+    assert row is not None
+    assert row[1] == facts["features"][0]["name"]
+    assert row[2] == facts["features"][0]["categories"][0]
 
 
-def test_charts_have_every_number_as_text() -> None:
-    marks = [
-        Mark("guess", 0.05, shown="5 %"),
-        Mark("bound", None, high=0.12, kind="bound", shown="at most 12 %"),
-        Mark("exact", None, 0.06, 0.07, "interval", "6 to 7 %"),
-    ]
-    drawn = intervals(marks, "c").replace("\N{NO-BREAK SPACE}", " ")
-    assert all(m.shown in drawn for m in marks)
-    assert "−0.4" in bars(
-        [("a", 1.0, "1.0"), ("b", -0.4, "−0.4")], "c", heads=("a",) * 3
+def test_charts_escape_their_labels_and_have_every_number_as_text() -> None:
+    chart = LineChart(
+        "<c>", [Line("l", [(0, 0), (0.25, 0.75)])], x="<x>", y="<y>", x_end=1
     )
-    drawn = lines([Line("l", [(0, 0), (0.25, 0.75)])], "c", x="x", y="y", x_end=1)
-    assert "<td" in drawn and ">0.25<" in drawn and ">0.75<" in drawn
+    drawn = chart.svg()
+    assert chart.rows == [("l", "0", "0"), ("l", "0.25", "0.75")]
+    assert "&lt;x&gt;" in drawn
+    assert "&lt;y&gt;" in drawn
+    assert "<c>" not in drawn
+    assert "&lt;b&gt;" in axis(0.4, lambda share: "<b>")
+
+
+def test_marks_differ_by_form() -> None:
+    assert 'class="dot"' in mark(Mark(value=0.05), 0.2)
+    assert 'class="diamond"' in mark(Mark(value=0.05, baseline=True), 0.2)
+    bound = mark(Mark(high=0.1), 0.2)
+    assert 'class="arrow"' in bound
+    assert 'x2="50.00%"' in bound
+    interval = mark(Mark(low=0.05, high=0.1), 0.2)
+    assert "arrow" not in interval
+    assert interval.count('class="cap"') == 2
+    assert 'x="25%" width="25%" class="minus"' in bar(-0.5, 1.0, True)
 
 
 @pytest.mark.parametrize("most", [1e-9, 0.04, 0.100001, 0.9999, 1, 7, 123456.0])

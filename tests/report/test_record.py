@@ -18,8 +18,8 @@ from renyi.certification import bound_report
 from renyi.formatting import at_most
 from renyi.genotypes.report import genotype_report
 from renyi.genotypes.scores import GenotypeScores
-from renyi.report import build, error_rates
-from renyi.report.record import Report
+from renyi.report import build, summary
+from renyi.report.page import Report
 from support.forgeries import signed
 from support.reports import frame, genotypes
 
@@ -70,7 +70,10 @@ def test_the_worst_population_does_not_give_few_rows_away() -> None:
     rows = {*X.itertuples(index=False, name=None)}
     assert rows & {*found.itertuples(index=False, name=None)}  # counts settle them
     report = build.report(clf, m, bounds=bounds)
-    assert report.worst is not None and report.worst.rows == ()
+    assert (
+        report.to_dict()["worst"] is not None
+        and report.to_dict()["worst"]["rows"] == []
+    )
     assert "none that stands for fewer" in report.to_html()
 
 
@@ -78,25 +81,27 @@ def test_sums_of_held_out_rows_are_those_of_the_rows(votes: Any) -> None:
     X, y = votes
     clf = renyi.RenyiClassifier().fit(X[:300], y[:300])
     report = clf.report(X=X[300:], y=y[300:])
-    h = report.heldout
+    h = report.to_dict()["heldout"]
     assert h is not None
     wrong = float((clf.predict(X[300:]) != y[300:]).mean())
-    confusion = np.array(h.confusion)
+    confusion = np.array(h["confusion"])
     assert 1 - np.trace(confusion) / confusion.sum() == pytest.approx(wrong)
-    assert sum(b.rows for b in h.bins) == h.rows == 135
+    assert sum(b["rows"] for b in h["bins"]) == h["rows"] == 135
     second = (y[300:] == "republican").to_numpy()
     p = clf.predict_proba(X[300:])[:, 1]
-    assert sum(b.rows * b.share for b in h.bins) == pytest.approx(second.sum())
-    assert sum(b.rows * b.probability for b in h.bins) == pytest.approx(p.sum())
+    assert sum(b["rows"] * b["share"] for b in h["bins"]) == pytest.approx(second.sum())
+    assert sum(b["rows"] * b["probability"] for b in h["bins"]) == pytest.approx(
+        p.sum()
+    )
     pairs = (p[second][:, None] > p[~second]) + (p[second][:, None] == p[~second]) / 2
-    assert h.auc is not None and h.auc[0] == pytest.approx(pairs.mean())
-    assert h.roc[0] == (0.0, 0.0) and h.roc[-1] == (1.0, 1.0)
-    for (x, y_at), (x_next, y_next) in itertools.pairwise(h.roc):
+    assert h["auc"] is not None and h["auc"][0] == pytest.approx(pairs.mean())
+    assert h["roc"][0] == [0.0, 0.0] and h["roc"][-1] == [1.0, 1.0]
+    for (x, y_at), (x_next, y_next) in itertools.pairwise(h["roc"]):
         step = (x_next - x) * (~second).sum() + (y_next - y_at) * second.sum()
         assert step > 4.9  # rows: none is told of by itself
-    assert f"{100 * wrong:.1f} %" in report.verdict
-    assert report.certificate is not None
-    assert report.certificate["basis"] == "marginals"
+    assert f"{100 * wrong:.1f} %" in str(report)
+    assert report.to_dict()["certificate"] is not None
+    assert report.to_dict()["certificate"]["basis"] == "marginals"
 
 
 def test_verdict_does_not_promise_where_the_bound_says_little() -> None:
@@ -104,9 +109,11 @@ def test_verdict_does_not_promise_where_the_bound_says_little() -> None:
     clf = renyi.RenyiClassifier().fit(X, np.where(X["c0"] < "c0v2", "a", "b"))
     assert clf.certificate_.doubtful
     report = clf.report()
-    assert "proven to be wrong" not in report.verdict
-    assert not any(tile.label == "wrong at worst" for tile in report.tiles)
-    assert report.warnings
+    assert "proven to be wrong" not in str(report)
+    assert not any(
+        tile["label"] == "wrong at worst" for tile in report.to_dict()["headline"]
+    )
+    assert report.to_dict()["warnings"]
 
 
 def test_the_page_says_why_a_bound_says_little_before_it_shows_one() -> None:
@@ -130,20 +137,24 @@ def test_whole_points_of_an_optimistic_model_say_so(votes: Any) -> None:
     own = replace(clf.certificate_, loo_risk=1.0, warnings=("expect the estimate.",))
     assert own.doubtful and not clf.scorecard_.rounded(3, marginals=m).before.doubtful
     card = build._card(clf.scorecard_.rounded(3, marginals=m), own)
-    assert card.sentences[-2] == "Expect the estimate."
-    assert card.sentences[-1].startswith("For these rows only:")
+    assert card["sentences"][-2] == "Expect the estimate."
+    assert card["sentences"][-1].startswith("For these rows only:")
 
 
 def test_a_bound_has_the_same_digits_on_page_card_and_text(votes: Any) -> None:
     clf = renyi.RenyiClassifier().fit(*votes)
-    report = clf.report(card=clf.scorecard_.rounded(10))
+    report = clf.report(card=clf.scorecard_.rounded(10, marginals=clf.marginals_))
     bound = at_most(clf.certificate_.bounds["map"], 1)
     assert f"at most {bound}" in str(clf.certificate_)
-    assert bound in {tile.value for tile in report.tiles} and bound in report.verdict
-    (closed,) = (rung for rung in report.ladder if rung.name == "Closed form")
-    assert closed.shown == f"at most {bound}"
-    assert report.card is not None
-    assert f"before rounding {bound}." in report.card.sentences[-1]
+    assert bound in {
+        tile["value"] for tile in report.to_dict()["headline"]
+    } and bound in str(report)
+    (closed,) = (
+        rung for rung in report.to_dict()["errors"] if rung["title"] == "Closed form"
+    )
+    assert closed["shown"] == f"at most {bound}"
+    assert report.to_dict()["card"] is not None
+    assert f"before rounding {bound}." in report.to_dict()["card"]["sentences"][-1]
 
 
 def test_weights_are_not_called_rows(votes: Any) -> None:
@@ -152,14 +163,17 @@ def test_weights_are_not_called_rows(votes: Any) -> None:
     clf = renyi.RenyiClassifier().fit(X, y, weights)
     report = clf.report()
     size = f"{weights.sum():,.10g} units of weight"
-    assert f"like the {size} it learned from" in report.verdict
+    assert f"like the {size} it learned from" in str(report)
     page = report.to_html()
     assert f"<dd>{size}</dd>" in page and ">Weight<" in page and ">Rows<" not in page
     assert "Share of the weight" in page and "of the rows" not in page
-    assert report.card is not None and size in report.card.sentences[-1]
+    assert (
+        report.to_dict()["card"] is not None
+        and size in report.to_dict()["card"]["sentences"][-1]
+    )
     few = renyi.RenyiClassifier().fit(X[:20], y[:20], weights[:20])
     few_size = f"{weights[:20].sum():,.10g} units of weight"
-    assert f"holds only for the {few_size} it learned" in few.report().verdict
+    assert f"holds only for the {few_size} it learned" in str(few.report())
     other = renyi.RenyiClassifier().fit(X, y).report(clf.marginals_)
     assert f"{size} of other marginals" in other.to_html()
 
@@ -167,7 +181,7 @@ def test_weights_are_not_called_rows(votes: Any) -> None:
 def test_a_bound_that_is_no_better_than_guessing_says_of_whom_it_speaks() -> None:
     X = frame(200, 3)
     y = np.where(np.random.default_rng(0).random(200) < 0.3, "a", "b")
-    (text,) = renyi.RenyiClassifier().fit(X, y).report().warnings
+    (text,) = renyi.RenyiClassifier().fit(X, y).report().to_dict()["warnings"]
     assert "every population with these counts" in text and "“b”" in text
 
 
@@ -175,17 +189,23 @@ def test_other_marginals_are_named_as_such(votes: Any) -> None:
     X, y = votes
     clf = renyi.RenyiClassifier().fit(X[:200], y[:200])
     own = clf.report(clf.marginals_)
-    assert "it learned from" in own.verdict and own.data.certified is None
+    assert "it learned from" in str(own) and own.to_dict()["data"]["certified"] is None
     other = clf.report(renyi.Marginals.from_data(X[200:], y[200:]))
-    assert other.data.certified == 235 and other.data.rows == 200
-    assert "of the marginals given here" in other.verdict
+    assert (
+        other.to_dict()["data"]["certified"] == 235
+        and other.to_dict()["data"]["rows"] == 200
+    )
+    assert "of the marginals given here" in str(other)
 
 
 def test_halves_that_judge_each_other_speak_of_the_population(votes: Any) -> None:
     safe = renyi.CrossFitClassifier().fit(*votes)
     report = safe.classifier_.report()
-    assert "with confidence 95 % it is wrong on at most 17.8 % of the" in report.verdict
-    assert {rung.kind for rung in report.ladder} >= {"estimate", "bound"}
+    assert "with confidence 95 % it is wrong on at most 17.8 % of the" in str(report)
+    assert {rung["kind"] for rung in report.to_dict()["errors"]} >= {
+        "estimate",
+        "bound",
+    }
 
 
 def test_bounds_of_halves_are_not_taken_for_proofs_of_the_counts(votes: Any) -> None:
@@ -193,9 +213,9 @@ def test_bounds_of_halves_are_not_taken_for_proofs_of_the_counts(votes: Any) -> 
     safe = renyi.CrossFitClassifier(random_state=0).fit(X[:300], y[:300]).classifier_
     bound = at_most(safe.certificate_.bounds["map"], 1)
     report = build.report(safe, heldout=(X[300:], y[300:]))
-    assert "proven" not in report.verdict
+    assert "proven" not in str(report)
     told = "with confidence 95 %, by halves of the rows it learned from, it is wrong on"
-    assert f"{told} at most {bound}" in report.verdict
+    assert f"{told} at most {bound}" in str(report)
     assert "With confidence 95 % in each by itself" in report.to_html().replace(
         "\N{NO-BREAK SPACE}", " "
     )
@@ -205,12 +225,11 @@ def test_rows_of_the_training_prove_nothing(votes: Any) -> None:
     X, y = votes
     clf = renyi.RenyiClassifier().fit(X, y)
     report = clf.report(X=X, y=y)
-    assert (
-        "not used in training" not in report.verdict
-        and "confidence" not in report.verdict
+    assert "not used in training" not in str(report) and "confidence" not in str(report)
+    assert not any(
+        tile["label"] == "wrong at most" for tile in report.to_dict()["headline"]
     )
-    assert not any(tile.label == "wrong at most" for tile in report.tiles)
-    assert not any("held-out" in rung.name for rung in report.ladder)
+    assert not any("held-out" in rung["title"] for rung in report.to_dict()["errors"])
     page = report.to_html().partition('id="heldout"')[2]
     assert "these bounds are not valid" in page
 
@@ -219,15 +238,15 @@ def test_estimates_name_their_rows_their_rule_and_their_doubts(votes: Any) -> No
     X, y = votes
     sharp = renyi.RenyiClassifier(rule="sharp").fit(X[:200], y[:200])
     other = sharp.report(renyi.Marginals.from_data(X[200:], y[200:]))
-    assert "wrong by the likelier class on" in other.verdict
-    assert "new rows like the 200 it learned from" in other.verdict
-    assert "of the likelier class" in other.tiles[0].note
+    assert "wrong by the likelier class on" in str(other)
+    assert "new rows like the 200 it learned from" in str(other)
+    assert "of the likelier class" in other.to_dict()["headline"][0]["note"]
     few = sharp.report(renyi.Marginals.from_data(X[200:220], y[200:220]))
-    assert "only for the 20 rows of the marginals given here" in few.verdict
+    assert "only for the 20 rows of the marginals given here" in str(few)
     pairs = renyi.RenyiClassifier(order=2).fit(X[["crime", "immigration"]], y).report()
-    assert "counts of pairs of features of 2 columns it learned" in pairs.verdict
+    assert "counts of pairs of features of 2 columns it learned" in str(pairs)
     own = replace(sharp.certificate_, warning_codes=("selected-features",))
-    assert "on more than" in error_rates.verdict(
+    assert "on more than" in summary.summary(
         "party", own, None, None, "it learned from"
     )
 
@@ -269,8 +288,11 @@ def test_figures_of_few_rows_are_named_as_such() -> None:
 def test_starts_of_several_classes_have_the_digits_of_points() -> None:
     clf = renyi.RenyiClassifier().fit(frame(300, 30), [*"uvw"] * 100)
     report = clf.report()
-    assert max(x for f in report.features for p in f.points for x in p) < 1e-3
-    start = [abs(x) for x in report.scale.intercept]
+    assert (
+        max(x for f in report.to_dict()["features"] for p in f["points"] for x in p)
+        < 1e-3
+    )
+    start = [abs(x) for x in report.to_dict()["scale"]["intercept"]]
     assert min(start) > 1e-6 and max(start) < 5e-5
     (shown,) = re.findall("A row starts from (.*?) and adds", report.to_html())
     assert len(re.findall(r"0\.0000\d", shown)) == 3
@@ -282,7 +304,7 @@ def test_record_and_page_are_written_together_and_read_back(
     report = renyi.RenyiClassifier().fit(*votes).report()
     report.save(tmp_path / "votes.html")
     plain = json.loads((tmp_path / "votes.report.json").read_text("utf-8"))
-    assert plain["format"] == "renyi-report" and plain["verdict"] == report.verdict
+    assert plain["format"] == "renyi-report" and plain["summary"] == str(report)
     assert (tmp_path / "votes.html").read_text("utf-8") == report.to_html()
     with pytest.raises(ValueError, match=r"votes\.pdf"):
         report.save(tmp_path / "votes.pdf")
@@ -314,21 +336,30 @@ def test_features_beyond_the_most_stay_in_the_score(
     X = frame(300, 6)
     clf = renyi.RenyiClassifier().fit(X, np.where(X["c0"] < "c0v2", "a", "b"))
     report = clf.report()
-    assert len(report.features) == 3 and report.left_out == 3
-    start = {c.name: [c.categories[c.start]] for c in report.columns}
+    assert len(report.to_dict()["features"]) == 3 and report.to_dict()["left_out"] == 3
+    start = {
+        c["name"]: [c["categories"][c["start"]]] for c in report.to_dict()["columns"]
+    }
     expected = clf.decision_function(pd.DataFrame(start))[0]
-    own = sum(f.points[report.columns[f.members[0]].start][0] for f in report.features)
-    assert report.scale.intercept[0] + own == pytest.approx(expected, abs=1e-9)
+    own = sum(
+        f["points"][report.to_dict()["columns"][f["members"][0]]["start"]][0]
+        for f in report.to_dict()["features"]
+    )
+    assert report.to_dict()["scale"]["intercept"][0] + own == pytest.approx(
+        expected, abs=1e-9
+    )
 
 
 def test_genotypes_promise_nothing_and_name_their_variants() -> None:
     model, _ = genotypes()
     report = genotype_report(model)
-    assert isinstance(report, Report) and report.certificate is None
-    assert "no worst case is proven" in report.verdict
-    assert report.features[0].name.startswith("rs")
-    assert report.features[0].importance == pytest.approx(model.importance.max())
-    assert report.scale.covariates.keys() == {"age"}
+    assert isinstance(report, Report) and report.to_dict()["certificate"] is None
+    assert "no worst case is proven" in str(report)
+    assert report.to_dict()["features"][0]["name"].startswith("rs")
+    assert report.to_dict()["features"][0]["importance"] == pytest.approx(
+        model.importance.max()
+    )
+    assert report.to_dict()["scale"]["covariates"].keys() == {"age"}
     with pytest.raises(ValueError, match="do not predict classes"):
         genotype_report(GenotypeScores(model.variants, model.points))
 
@@ -341,7 +372,7 @@ def test_a_certificate_of_a_stranger_does_no_harm(tmp_path: Path) -> None:
     place = tmp_path / "model.json"
     place.write_text(json.dumps(signed(change)), "utf-8")
     report = renyi.RenyiClassifier.load(place).report()
-    assert report.data.shares is None
+    assert report.to_dict()["data"]["shares"] is None
     assert "closed form" not in report.to_html()
 
 
@@ -349,7 +380,7 @@ def test_blank_names_can_be_seen_and_long_ones_are_cut(votes: Any) -> None:
     X, y = votes
     X = X.rename(columns={"crime": " ", "immigration": ""})
     report = renyi.RenyiClassifier().fit(X, y.rename("t" * 5000)).report()
-    assert len(report.title) < 200
+    assert len(report.to_dict()["title"]) < 200
     page = report.to_html()
     assert re.search(r"<th[^>]*>\s*</th>", page.partition("page-data")[0]) is None
 
@@ -358,8 +389,8 @@ def test_blank_names_can_be_seen_and_long_ones_are_cut(votes: Any) -> None:
 def test_what_a_genotype_model_tells_of_itself_may_be_no_share(wrong: Any) -> None:
     model, _ = genotypes(5)
     report = genotype_report(replace(model, meta={"samples": "?", "loo_error": wrong}))
-    assert "is not known" in report.verdict and report.data.rows is None
-    assert not any(rung.kind == "estimate" for rung in report.ladder)
+    assert "is not known" in str(report) and report.to_dict()["data"]["rows"] is None
+    assert not any(rung["kind"] == "estimate" for rung in report.to_dict()["errors"])
     assert report.to_html()
 
 
@@ -376,3 +407,23 @@ def test_calibration_curve_is_that_of_the_rows_in_each_bin():
         assert observed[k] == pytest.approx(hit[inside].mean())
     same = np.full(30, 0.5)  # one bin where all probabilities are equal
     assert build.calibration_curve(same, hit[:30], 4)[0].tolist() == [30]
+
+
+@pytest.mark.parametrize("settings", [{}, {"class_weight": "balanced"}])
+def test_bounds_of_pairs_within_each_class_say_so_in_every_place(
+    votes: Any, settings: Any
+) -> None:
+    X, y = votes
+    m = renyi.Marginals.from_data(X.iloc[:, :3], y, class_conditional=True)
+    clf = renyi.RenyiClassifier(**settings).fit_marginals(m)
+    facts = clf.report(m).to_dict()
+    assert "pairs within each class" in facts["summary"]
+    (worst,) = (each for each in facts["headline"] if "worst" in each["label"])
+    assert "pairs within each class" in worst["note"]
+    guarantees = [row for row in facts["errors"] if row["kind"] == "guarantee"]
+    assert guarantees
+    assert all("within each class" in row["covers"] for row in guarantees)
+    page = clf.report(m).to_html()
+    assert "exactly the counts of pairs within each class:" in page
+    alone = renyi.Marginals.from_data(X.iloc[:, :3], y)
+    assert "within each class" not in str(clf.report(alone))

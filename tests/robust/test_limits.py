@@ -36,6 +36,7 @@ def large() -> RenyiClassifier:
     return RenyiClassifier(alpha=1e-3).fit(*table(5_000))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "seconds", [0.5, pytest.param(2.0, marks=pytest.mark.long)], ids=str
 )

@@ -538,6 +538,7 @@ def test_class_that_cannot_occur_is_impossible():
     assert found.upper < IMPOSSIBLE
 
 
+@pytest.mark.long
 def test_time_limit_is_kept_on_votes():
     X, y = load("votes")
     clf = RenyiClassifier().fit(X, y)

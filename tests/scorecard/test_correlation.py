@@ -6,7 +6,6 @@ import tracemalloc
 
 import numpy as np
 import pandas as pd
-import polars as pl
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
@@ -23,6 +22,7 @@ from renyi.correlation import (
     ranking,
 )
 from renyi.datasets import random_joint
+from support.engines import polars as pl
 from support.joints import marginal_constraints, moments, outcomes, worst_distribution
 
 

@@ -10,8 +10,8 @@ import pytest
 import renyi
 from renyi import selection
 from renyi.datasets import load
+from renyi.selection import counts_problem
 from renyi.solvers.forward_selection import subset_value
-from renyi.solvers.l1inf import CountsProblem
 from renyi.solvers.l1inf_path import penalty_grid, solve_path
 from renyi.solvers.ridge import moments
 from support.joints import one_hot
@@ -83,7 +83,7 @@ def test_entries_solve_the_penalised_problem(votes_path):
 def test_steps_are_smaller_where_several_features_enter():
     m = renyi.Marginals.from_data(*load("kr-vs-kp"))
     path = renyi.selection_path(m)
-    problem = CountsProblem.of(m)
+    problem = counts_problem(m)
     plain = solve_path(problem, penalty_grid(problem, 30, 0.01))
     assert set(plain.lambdas).issubset(path.lasso.lambdas)
     together = len(path.entries) - len(set(path.lambdas))
@@ -200,7 +200,7 @@ def test_nested_fits_against_separate_ones(votes):
     m = renyi.Marginals.from_data(*votes)
     equations = moments(m.Q, m.F, m.class_probabilities, fit_intercept=True)
     sizes = m.encoder.columns.sizes
-    fits = selection.nested_fits(CountsProblem.of(m), 0.01)
+    fits = selection.nested_fits(counts_problem(m), 0.01)
     for k in (1, 7, 16):
         p = 3 * k
         A, R = equations.A[:p, :p], equations.R[:p]

@@ -16,6 +16,7 @@ from sklearn.exceptions import ConvergenceWarning
 import renyi
 from renyi.counting import pair_counts, sparse_counts
 from renyi.counting.compiled import load
+from renyi.selection import counts_problem
 from renyi.solvers import l1inf, l1inf_path
 from renyi.solvers.l1inf import (
     CountsProblem,
@@ -331,7 +332,7 @@ def loaded(monkeypatch):
 
 def test_small_tables_do_without_the_compiled_passes(loaded):
     votes = renyi.Marginals.from_data(*renyi.datasets.load("votes"))
-    path(CountsProblem.of(votes))
+    path(counts_problem(votes))
     renyi.RenyiSelector().fit(*renyi.datasets.load("votes"))
     assert not loaded
 
@@ -483,7 +484,7 @@ def test_a_path_on_real_marginals_from_both_ends():
     m = renyi.Marginals.from_data(X, y)
     encoder, codes = renyi.Encoder().fit_transform(X)
     sizes, labels = encoder.columns.sizes, (y == "republican").to_numpy(int)
-    found = path(CountsProblem.of(m), tol=1e-7)
+    found = path(counts_problem(m), tol=1e-7)
     rows = path(RowsProblem(codes, sizes, labels, 2), tol=1e-7)
     np.testing.assert_allclose(rows.objectives, found.objectives, atol=1e-7)
     assert found.active.sum(axis=1)[0] == 0

@@ -8,7 +8,7 @@ import pytest
 
 import renyi
 from renyi.datasets import load
-from renyi.solvers.l1inf import CountsProblem
+from renyi.selection import counts_problem
 from renyi.solvers.l1inf_path import (
     entries,
     grid_down_to,
@@ -47,7 +47,7 @@ def test_no_feature_enters_by_the_solver_s_tolerance(pairs):
     path = renyi.selection_path(pairs)
     lambdas = path.lasso.lambdas
     few = lambdas[lambdas >= 0.2 * lambdas[0]]
-    problem = CountsProblem.of(pairs)
+    problem = counts_problem(pairs)
     exact = solve_path(problem, few, tol=1e-11)
     np.testing.assert_array_equal(path.lasso.active[: len(few)], exact.active)
     # Without the second walk there are features whose points belong to others.
@@ -83,7 +83,7 @@ def test_rows_and_counts_agree(pairs):
 
 
 def test_penalties_stay_and_gaps_are_reached(pairs):
-    problem = CountsProblem.of(pairs)
+    problem = counts_problem(pairs)
     grid = penalty_grid(problem, 12, 0.05)
     found = solve_path(problem, grid)
     better = sharpened(problem, found)
@@ -108,7 +108,7 @@ def test_ties_come_in_the_order_of_the_table():
         path = renyi.selection_path(m)
         assert path.entries == tuple(columns)
         assert path.lambdas[0] == path.lambdas[1]
-    problem = CountsProblem.of(m)
+    problem = counts_problem(m)
     found = solve_path(problem, penalty_grid(problem, 5, 0.1))
     order, first = entries(found, np.array([2, 2]))
     assert order.tolist() == [0, 1] and first[0] == first[1]

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from renyi import Marginals, RenyiClassifier
 from renyi.counting import sparse_counts
+from renyi.marginals.blocks import spans
 from renyi.solvers import krylov, ridge, ridge_sparse
 from renyi.warnings import DataWarning
 
@@ -191,7 +192,7 @@ def test_marginals_that_no_rows_have_are_refused(sparse, affordable) -> None:
     sparse(True, affordable)
     m = Marginals.from_data(X, y)
     wrong = m.counts.toarray()
-    a, b, c = m._spans(["small"]), m._spans(["group"]), m._spans(["label"])
+    a, b, c = spans(m, ["small"]), spans(m, ["group"]), spans(m, ["label"])
     wrong[np.ix_(a, b)], wrong[np.ix_(b, a)] = 0, 0
     wrong[np.ix_(c, a)], wrong[np.ix_(a, c)] = m.n, m.n
     with pytest.raises(ValueError, match="positive semidefinite"):

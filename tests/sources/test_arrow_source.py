@@ -7,11 +7,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import datafusion
-import duckdb
 import numpy as np
 import pandas as pd
-import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -19,6 +16,8 @@ from pyarrow.dataset import dataset
 
 from renyi import Encoder, Marginals
 from renyi.warnings import DataWarning
+from support.engines import datafusion, duckdb
+from support.engines import polars as pl
 from support.streams import every_type, reference
 
 TABLE = every_type(700).drop_columns(["null", "decimal", "view", "foreign"])

@@ -6,8 +6,6 @@ every partition is counted by itself, and counts add up in a tree.
 
 from __future__ import annotations
 
-import dask
-import dask.dataframe as dd
 import numpy as np
 import pandas as pd
 import pyarrow as pa
@@ -17,6 +15,8 @@ from renyi.marginals.marginals import Marginals
 from renyi.streaming.counter import PairCounter
 from renyi.streaming.spec import CountSpec
 from renyi.streaming.stream_columns import ColumnProfile
+from support.engines import dask
+from support.engines import dask_dataframe as dd
 
 
 def frame(n: int) -> pd.DataFrame:

@@ -221,6 +221,7 @@ def test_connect(tmp_path: Path) -> None:
     assert "\n" not in sentence
 
 
+@pytest.mark.long
 def test_exact_after_a_worker_is_killed(spark: Any, tmp_path: Path) -> None:
     """A task that is lost while it counts is run again, and counted once."""
     folder = str(tmp_path)

@@ -93,7 +93,7 @@ def test_lacking_columns_of_a_fitted_encoder_are_named() -> None:
 
 def test_nested_columns_are_named() -> None:
     schema = pa.schema({"a": pa.list_(pa.int8()), "y": pa.string()})
-    with pytest.raises(TypeError, match="Column 'a' holds nested values"):
+    with pytest.raises(TypeError, match="Column 'a' has the type list.*cast it"):
         CountSpec.of(schema, "y")
 
 
@@ -102,8 +102,8 @@ def test_dictionaries_are_of_the_family_of_their_texts() -> None:
     assert family("a", pa.dictionary(pa.int8(), pa.int64())) == "other"
     assert family("a", pa.decimal128(5, 2)) == family("a", pa.float16()) == "float"
     assert family("a", pa.decimal128(5)) == family("a", pa.uint8()) == "integer"
-    zones = [pa.timestamp("s", "UTC"), pa.timestamp("ns", "Asia/Tokyo")]
-    assert {family("a", zone) for zone in zones} == {"zoned timestamp"}
+    moments = [pa.timestamp("s"), pa.timestamp("ns")]
+    assert {family("a", moment) for moment in moments} == {"timestamp"}
 
 
 def test_plain_form_goes_through_json() -> None:

@@ -7,14 +7,13 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
-import onnxruntime
 import pandas as pd
-import py_mini_racer
 import pytest
 from numpy.typing import NDArray
 
 from renyi.encoding.columns import MISSING_TEXT, label_text, plain_label
 from renyi.scorecard import Scorecard
+from support.engines import onnxruntime, py_mini_racer
 
 Answers = tuple[list[Any], NDArray[np.float64]]
 

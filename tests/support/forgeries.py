@@ -12,8 +12,7 @@ import numpy as np
 from renyi import files
 
 GOLDEN = Path(__file__).parents[1] / "golden"
-MARGINALS, MODEL = GOLDEN / "marginals-v1.renyi", GOLDEN / "model-v2.json"
-MODEL_V1 = GOLDEN / "model-v1.json"
+MARGINALS, MODEL = GOLDEN / "marginals-v1.renyi", GOLDEN / "model-v1.json"
 
 
 def signed(change, source=MODEL):

@@ -20,6 +20,11 @@ from sklearn.utils.estimator_checks import estimator_checks_generator
 from renyi import Marginals
 
 SEPARATE = "check_array_api_input"
+EVERY_RUN = {
+    "RenyiClassifier()",
+    "CrossFitClassifier()",
+    "RenyiSelector(n_lambdas=4)",  # fewer penalties, to be quick
+}
 
 
 def check_name(check: Any) -> str:
@@ -27,27 +32,25 @@ def check_name(check: Any) -> str:
 
 
 def all_checks(
-    estimators: list[Any],
-    failing: Callable[[Any, str], str | None] | None = None,
-    long: tuple[str, ...] = (),
+    estimators: list[Any], failing: Callable[[Any, str], str | None] | None = None
 ) -> list[Any]:
-    """Scikit-learn's checks of every estimator but the separate one.
+    """Return scikit-learn's checks of every estimator, except the separate one.
 
-    `failing` gives the reason why a check must fail, or None. The checks named by
-    `long` are left to the long tests for the first estimator.
+    `failing` gives the reason why a check must fail, or None. The checks of estimators
+    that are not in `EVERY_RUN` are long tests.
     """
-    found = []
+    cases = []
     for chosen in estimators:
         for estimator, check in estimator_checks_generator(chosen, legacy=True):
             name = check_name(check)
             reason = failing(chosen, name) if failing else None
             marks = [pytest.mark.xfail(reason=reason, strict=True)] if reason else []
-            if name in long and chosen is estimators[0]:
+            if repr(chosen) not in EVERY_RUN:
                 marks.append(pytest.mark.long)
             if name != SEPARATE:
                 case = f"{chosen}-{name}"
-                found.append(pytest.param(estimator, check, marks=marks, id=case))
-    return found
+                cases.append(pytest.param(estimator, check, marks=marks, id=case))
+    return cases
 
 
 def passes_separately(*names: str) -> bool:

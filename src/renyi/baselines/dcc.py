@@ -70,7 +70,8 @@ from renyi.baselines.tan import (
 from renyi.counting.onehot import spans
 from renyi.encoding.columns import Column, Columns
 from renyi.encoding.encoder import Encoder
-from renyi.estimators.minimax_classifier import RuleClassifier
+from renyi.estimators.minimax import RuleClassifier
+from renyi.marginals.blocks import target_of
 from renyi.marginals.consistency import class_pairs
 from renyi.marginals.marginals import Marginals
 from renyi.robust.ambiguity_set import (
@@ -470,7 +471,7 @@ class DiscreteChebyshevClassifier(RuleClassifier):
                 "classes (MinimaxClassifier with class_conditional=True)."
             )
         counts = class_pairs(m, type(self).__name__)
-        own = ClassTables(counts / m.n, m.encoder.columns, m._column(m.target))
+        own = ClassTables(counts / m.n, m.encoder.columns, target_of(m))
         used = own
         if self.smoothing:
             rows = m.class_probabilities * m.n

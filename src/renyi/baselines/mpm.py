@@ -33,6 +33,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import eigh
 from scipy.optimize import brentq
+from sklearn.utils.validation import check_is_fitted
 
 from renyi.certificates.closed_form import cantelli, class_moments
 from renyi.counting.onehot import offsets
@@ -206,7 +207,7 @@ class MinimaxProbabilityMachine(CountsClassifier):
     @property
     def guarantee_(self) -> float:
         """Worst error over all distributions with the class means and covariances."""
-        self._check_fitted()
+        check_is_fitted(self)
         return self._guarantee
 
     def decision_function(self, X: Any) -> Floats:

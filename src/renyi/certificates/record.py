@@ -1,7 +1,7 @@
 """Certificate: what is guaranteed of a model, as a record that can be written down.
 
-Its plain form goes into model files, which may come from a stranger: every field is
-checked when it is read, and so is whether the fields go together.
+Its plain form goes into model files, which may come from a stranger. Reading one checks
+the type of every field; `renyi verify` recomputes the numbers.
 """
 
 from __future__ import annotations
@@ -16,8 +16,9 @@ from typing import Any, Final, Literal, NoReturn, get_args
 from renyi.certificates import text
 from renyi.files import LABEL, NUMBER, check_fields
 from renyi.limits import CLOSED_GAP
+from renyi.marginals.consistency import has_few_rows
 from renyi.rules import RULES
-from renyi.validation import check_share, has_few_rows, is_number
+from renyi.validation import check_share, is_number
 
 Basis = Literal["marginals", "heldout", "crossfit"]
 Status = Literal["bounded", "solved", "stopped"]
@@ -59,7 +60,7 @@ _FIELDS: dict[str, tuple[type, ...]] = {
     "separable": (bool, NoneType),
     "warnings": (list,),
 }
-_LATER: dict[str, tuple[type, ...]] = {  # not in the files of the first version
+_OPTIONAL: dict[str, tuple[type, ...]] = {
     "steps": (list,),
     "sampled_error": (*NUMBER, NoneType),
     "observed_error": (*NUMBER, NoneType),
@@ -73,13 +74,12 @@ _STEP: dict[str, tuple[type, ...]] = {
     "lower": (*NUMBER, NoneType),
     "seconds": (*NUMBER, NoneType),
 }
-# How the warnings of files without codes begin.
-_SENTENCES: dict[str, WarningCode] = {
-    "there are ": "few-rows",
-    "the risk estimated for new rows": "optimistic",
-    "the classes were weighted": "class-weight",
-    "the features were selected": "selected-features",
-    "the rows have as many": "training-rows",
+_STATUS: dict[str, tuple[type, ...]] = {"status": (str,)}
+# What a certificate of each basis must state.
+_STATED = {
+    "marginals": ("majority", "one_feature"),
+    "heldout": ("confidence", "sampled_error"),
+    "crossfit": ("confidence", "sampled_error"),
 }
 
 
@@ -111,7 +111,7 @@ def exact_status(upper: float, lower: float | None) -> Status:
 class Bounds(dict[str, float]):
     """Bounds by rule, for reading only; otherwise a dict, for JSON too."""
 
-    def _refuse(self, *_: Any, **__: Any) -> NoReturn:
+    def _refuse(self, *_: object, **__: object) -> NoReturn:
         raise TypeError("the bounds of a certificate cannot be changed")
 
     __setitem__ = __delitem__ = __ior__ = _refuse
@@ -288,8 +288,9 @@ class Certificate:
             return self
         # What was seen are errors of the rule's own answers.
         known = None if self.sampled_error is None else self.bounds[rule]
-        seen: Any = {"sampled_error": known, "observed_error": None}
-        return replace(self, rule=rule, steps=(), **seen)
+        return replace(
+            self, rule=rule, steps=(), sampled_error=known, observed_error=None
+        )
 
     def __str__(self) -> str:
         """Return the certificate in sentences."""
@@ -301,8 +302,9 @@ class Certificate:
     def to_dict(self) -> dict[str, Any]:
         """Plain form for JSON."""
         fields = {name: getattr(self, name) for name in self.__dataclass_fields__}
-        if self.auc is None:  # as in files of before
-            del fields["auc"], fields["class_scores"]
+        if self.auc is None:
+            del fields["auc"]
+            del fields["class_scores"]
         fields["bounds"] = dict(self.bounds)
         fields["steps"] = [asdict(step) for step in self.steps]
         return {k: list(v) if isinstance(v, tuple) else v for k, v in fields.items()}
@@ -312,22 +314,15 @@ class Certificate:
         return self.to_dict()
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        plain = not isinstance(state["bounds"], Bounds)  # as of earlier pickles
-        self.__dict__.update(_restored(state).__dict__ if plain else state)
+        self.__dict__.update(_restored(state).__dict__)
 
     @classmethod
-    def from_dict(cls, data: Any) -> Certificate:
-        """Certificate of a plain form, checked: it may come from a stranger's file."""
-        check_fields(data, _FIELDS, "certificate", _LATER)
-        check_fields(data["bounds"], dict.fromkeys(RULES, NUMBER), "certificate")
-        for step in data.get("steps", []):
-            check_fields(step, _STEP, "certificate", {"status": (str,)})
-        full = {**dict.fromkeys(_LATER), "steps": [], **data}
-        if full["warning_codes"] is None:  # of an earlier version
-            full["warning_codes"] = [_code_of(str(text)) for text in data["warnings"]]
-        if not (_is_valid(full) and _in_range(full) and _goes_together(full)):
+    def from_dict(cls, data: object) -> Certificate:
+        """Return the certificate of a plain form, after a check of all types."""
+        plain = _checked(data)
+        if not _has_valid_parts(plain):
             raise ValueError("its certificate is not valid")
-        return _restored(full)
+        return _restored(plain)
 
 
 def _tail(mean: float, variance: float) -> float:
@@ -398,85 +393,81 @@ class BoundReport:
 def _restored(plain: Mapping[str, Any]) -> Certificate:
     """Return the certificate of a plain form, unchecked."""
     values: dict[str, Any] = {
-        k: tuple(v) if isinstance(v, list) else v for k, v in plain.items()
+        name: tuple(value) if isinstance(value, list) else value
+        for name, value in plain.items()
     }
-    values["steps"] = tuple(_step(**step) for step in plain["steps"])
+    values["steps"] = tuple(Step(**step) for step in plain["steps"])
     return Certificate(**values)
 
 
-def _step(
-    name: str, upper: float, lower: Any, seconds: Any, status: Status | None = None
-) -> Step:
-    if status is None:  # earlier versions told it by the interval
-        status = exact_status(upper, lower) if name == EXACT else "bounded"
-    return Step(name, upper, lower, seconds, status)
+def _checked(data: object) -> dict[str, Any]:
+    """Return a plain form with all its fields, each of the type it must have."""
+    check_fields(data, _FIELDS, "certificate", _OPTIONAL)
+    assert isinstance(data, dict)
+    codes = ["other"] * len(data["warnings"])
+    plain: dict[str, Any] = {"steps": [], "warning_codes": codes, **data}
+    check_fields(plain["bounds"], dict.fromkeys(RULES, NUMBER), "certificate")
+    for step in plain["steps"]:
+        check_fields(step, _STEP, "certificate", _STATUS)
+    return plain
 
 
-def _code_of(sentence: str) -> WarningCode:
-    """Return the code of a warning of a file that has none."""
-    if " rows weigh " in sentence:
-        return "sample-weight"
-    known = (code for head, code in _SENTENCES.items() if sentence.startswith(head))
-    return next(known, "other")
-
-
-def _is_valid(data: dict[str, Any]) -> bool:
-    """Whether labels, names, codes and texts are such."""
-    for pair, kind in ((data["majority"], LABEL), (data["one_feature"], (str,))):
-        if pair is not None and not (
-            len(pair) == 2 and isinstance(pair[0], kind) and type(pair[1]) in NUMBER
-        ):
-            return False
-    codes = data["warning_codes"]
-    warnings = data["warnings"]
+def _has_valid_parts(plain: Mapping[str, Any]) -> bool:
+    """Return whether the words are known, and lists contain what they must."""
+    codes = plain["warning_codes"]
+    warnings = plain["warnings"]
+    statuses = [step["status"] for step in plain["steps"] if "status" in step]
+    scores = plain.get("class_scores")
     return (
-        all(isinstance(text, str) for text in warnings)
+        plain["rule"] in RULES
+        and plain["basis"] in _STATED
+        and all(plain.get(name) is not None for name in _STATED[plain["basis"]])
+        and _is_pair(plain["majority"], LABEL)
+        and _is_pair(plain["one_feature"], (str,))
+        and all(isinstance(sentence, str) for sentence in warnings)
         and len(codes) == len(warnings)
         and all(code in get_args(WarningCode) for code in codes)
-        and all(s.get("status", "solved") in get_args(Status) for s in data["steps"])
-        and data["rule"] in RULES
-        and data["basis"] in get_args(Basis)
+        and all(status in get_args(Status) for status in statuses)
+        and (scores is None or len(scores) == 4)
+        and all(map(_is_share, _shares(plain)))
+        and all(map(_is_finite, _sizes(plain)))
     )
 
 
-def _in_range(data: dict[str, Any]) -> bool:
-    """Whether the numbers of a plain form can be those of a certificate."""
-    shares = [
-        *data["bounds"].values(),
-        *(data[key][1] for key in ("majority", "one_feature") if data[key]),
-        *(data[k] for k in ("loo_error", "sampled_error", "observed_error", "auc")),
-        *(step[key] for step in data["steps"] for key in ("upper", "lower")),
-    ]
-    sizes = [data["gamma"], data["loo_risk"], *(s["seconds"] for s in data["steps"])]
-    scores = [0, 0, 0, 0] if data["class_scores"] is None else data["class_scores"]
-    if len(scores) != 4 or not {type(number) for number in scores} <= set(NUMBER):
+def _is_pair(value: list[object] | None, kind: tuple[type, ...]) -> bool:
+    """Return whether a value is None, or a label or name with a number."""
+    if value is None:
+        return True
+    return len(value) == 2 and isinstance(value[0], kind) and type(value[1]) in NUMBER
+
+
+def _shares(plain: Mapping[str, Any]) -> list[object]:
+    """Return all error rates of a plain form, and its AUC."""
+    names = ("loo_error", "sampled_error", "observed_error", "auc", "confidence")
+    shares = [plain.get(name) for name in names]
+    shares += plain["bounds"].values()
+    for step in plain["steps"]:
+        shares += [step["upper"], step["lower"]]
+    for name in ("majority", "one_feature"):
+        shares += (plain[name] or [])[1:]
+    return [share for share in shares if share is not None]
+
+
+def _is_share(number: object) -> bool:
+    return _is_finite(number) and 0 <= number <= 1 + 1e-9  # type: ignore[operator]
+
+
+def _sizes(plain: Mapping[str, Any]) -> list[object]:
+    """Return the other numbers of a plain form."""
+    names = ("gamma", "loo_risk", "n", "n_indicators", "order")
+    sizes = [plain[name] for name in names]
+    sizes += plain.get("class_scores") or []
+    sizes += [step["seconds"] for step in plain["steps"]]
+    return [size for size in sizes if size is not None]
+
+
+def _is_finite(number: object) -> bool:
+    """Return whether a value is a number that a float can hold."""
+    if type(number) not in NUMBER:
         return False
-    sizes += [scores[1], scores[3]]
-    largest = sys.float_info.max  # an integer may be larger
-    return bool(
-        all(0 <= share <= 1 + 1e-9 for share in shares if share is not None)
-        and all(0 <= size <= largest for size in sizes if size is not None)
-        and all(-largest <= score <= largest for score in scores)
-        and 0 < data["n"] <= largest
-        and 0 < data["n_indicators"] <= largest
-        and 1 <= data["order"] <= largest
-    )
-
-
-def _goes_together(data: dict[str, Any]) -> bool:
-    """Whether the basis, what it gives and the steps agree with each other."""
-    given = ["majority", "one_feature"]
-    absent = ["confidence", "sampled_error", "observed_error"]
-    if data["basis"] != "marginals":
-        given, absent = absent, [*given, "loo_risk", "loo_error", "auc"]
-        given.remove("observed_error")  # marginals of the halves do not tell
-    uppers = [step["upper"] for step in data["steps"]]
-    lowers = [step["lower"] for step in data["steps"] if step["lower"] is not None]
-    return bool(
-        all(data[key] is not None for key in given)
-        and all(data[key] is None for key in absent)
-        and (data["auc"] is None) == (data["class_scores"] is None)
-        and (data["confidence"] is None or 0 < data["confidence"] < 1)
-        and (not uppers or data["bounds"][data["rule"]] == min(uppers))
-        and max(lowers, default=0) <= min(uppers, default=1) + 1e-9
-    )
+    return bool(abs(number) <= sys.float_info.max)  # type: ignore[arg-type]

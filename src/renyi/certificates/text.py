@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+from renyi.certificates.error_table import pairs_text
 from renyi.formatting import (
     at_least,
     at_most,
@@ -28,8 +29,8 @@ from renyi.formatting import (
     wrapped,
 )
 from renyi.limits import CLOSED_GAP
+from renyi.marginals.consistency import has_few_rows
 from renyi.rules import RULES
-from renyi.validation import has_few_rows
 
 if TYPE_CHECKING:
     from renyi.certificates.record import BoundReport, Certificate, Step
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
 _LEAST = 1e-4  # a lower bound that is shown as 0.01 %
 
 ALONE = "For these rows only:"
+TIES = "An exact worst case counts ties of the largest scores as errors."
 
 # ---- warnings
 
@@ -125,6 +127,7 @@ def _of_marginals(c: Certificate) -> list[str]:
     if len(c.steps) > 1:
         lines.append(f"Bounds for rule {c.rule}, from the cheap to the exact:")
         lines += map(_step_line, c.steps)
+        lines += ties_lines(c.rule, c.steps)
     lines += ranking_lines(c)
     if c.separable is not None:
         lines.append(
@@ -150,11 +153,6 @@ def rule_lines(c: Certificate) -> list[str]:
     ]
 
 
-def pairs_text(c: Certificate, single: str = "pairs") -> str:
-    """Return what was counted: bounds of two orders are not to be taken for alike."""
-    return single if c.order == 1 else f"pairs of features of {c.order} columns"
-
-
 def ranking_lines(c: Certificate) -> list[str]:
     """Return what holds whatever the shares of two classes, where that says much."""
     if c.auc is None or c.any_prevalence is None or c.auc <= 0.5:
@@ -162,6 +160,12 @@ def ranking_lines(c: Certificate) -> list[str]:
     area = f"{rounded_down(c.auc, 3):.3f}"
     error = at_most(c.any_prevalence, 1)
     return [f"At any prevalence: AUC at least {area}, rule map errs at most {error}."]
+
+
+def ties_lines(rule: str, steps: Iterable[Step]) -> list[str]:
+    """Say what the lower end of a worst case counts, where one is shown."""
+    shown = rule == "map" and any(step.lower is not None for step in steps)
+    return [TIES] if shown else []
 
 
 def _step_line(step: Step) -> str:
@@ -257,6 +261,7 @@ def report_text(report: BoundReport) -> str:
             *head,
             "",
             *table(f"Worst error of this model (rule {c.rule})", report.model),
+            *(f"  {line}" for line in ties_lines(c.rule, report.model)),
             "",
             *table("What any rule could promise", report.any_rule),
             "",

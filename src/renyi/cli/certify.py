@@ -16,7 +16,7 @@ from renyi.cli.fit import certificate_facts, certificate_text, one_line
 from renyi.cli.output import Args, Facts, Meter, Recorded
 from renyi.encoding.columns import label_text
 from renyi.endings import MARGINALS, WRITTEN
-from renyi.estimators.model import RenyiModel
+from renyi.fitting import Fit
 from renyi.formatting import (
     at_least,
     at_most,
@@ -73,14 +73,14 @@ def run(args: Args, recorded: Recorded) -> None:
         print(f"\nNext: {again}   (the exact worst case)")
 
 
-def bounds(args: Args, clf: RenyiModel, m: Marginals) -> BoundReport:
+def bounds(args: Args, clf: Fit, m: Marginals) -> BoundReport:
     """Return the bounds on a model's error up to the level that is asked for."""
     limits: Any = {"level": args.level, "time_limit": args.time_limit}
     with Meter() as meter:
         return bound_report(clf, m, progress=meter.search, **limits)
 
 
-def _prevalence_facts(args: Args, clf: RenyiModel, c: Certificate) -> Facts:
+def _prevalence_facts(args: Args, clf: Fit, c: Certificate) -> Facts:
     """Return what holds where the second class has another share, if asked for."""
     share = args.prevalence
     if share is None:
@@ -166,7 +166,7 @@ def _check_basis(args: Args) -> None:
 
 def _run_halves(args: Args, recorded: Recorded) -> None:
     """Train on the marginals of two halves, and certify by the other of each."""
-    from renyi.estimators.crossfit_classifier import CrossFitClassifier
+    from renyi.estimators.crossfit import CrossFitClassifier
 
     place = output.check_out(args, args.out, (".json",))
     halves = [inputs.load_marginals(path) for path in args.halves]
@@ -193,7 +193,7 @@ def _run_halves(args: Args, recorded: Recorded) -> None:
 def _proof_facts(
     args: Args,
     m: Marginals,
-    clf: RenyiModel | None,
+    clf: Fit | None,
     result: MinimaxResult | None = None,
 ) -> Facts:
     """Write a proof, if it is asked for, and return where it is and what it proves."""

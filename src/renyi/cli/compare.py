@@ -5,51 +5,84 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from renyi import __version__
 from renyi.cli import inputs, output, streams
+from renyi.cli.evaluation import (
+    SEEN,
+    Comparison,
+    Estimate,
+    Evaluation,
+    Method,
+    compare,
+    methods,
+)
 from renyi.cli.fit import one_line
+from renyi.cli.methods import DEFAULT, LEARNERS, Settings
 from renyi.cli.output import Args, Facts, Meter, Recorded
 from renyi.cli.predict import heldout_rows
 from renyi.cli.process import with_options
-from renyi.comparison import judging, page
-from renyi.comparison.methods import DEFAULT, METHODS, Settings
 from renyi.encoding.columns import label_text
+from renyi.encoding.encoder import Encoder
 from renyi.endings import MARGINALS
 from renyi.files import encoded, replacing
-from renyi.formatting import at_most, chosen_percent, wrapped
+from renyi.formatting import (
+    at_most,
+    capitalised,
+    chosen_percent,
+    number_of,
+    percent,
+    wrapped,
+)
+from renyi.report.charts import Mark, Panel, decimal_tick
+from renyi.report.page import Head, Section, render
+from renyi.report.summary import name
 
 _FOLDS = 10
 _NAME = 18
 
+# What the two certificates are called: their kind, then the populations they are for.
+WORST = ("worst error,", "same pairs")
+POPULATION = ("error in the", "population")
+
 
 def run(args: Args, recorded: Recorded) -> None:
-    """Train and judge; print what came of it, and write the page."""
+    """Train and evaluate; print the result, and write the page."""
     place = output.check_out(args, args.out, (".html",))
     trained = bool(args.methods) or not args.models
     folds, test = _design(args, trained)
     confidence = args.confidence or 0.95
     settings = Settings(inputs.encoder_of(args), args.seed or 0, confidence)
-    X, y, target, them = _rows_and_models(args, settings.encoder, trained)
+    rows = _rows_and_models(args, settings.encoder, trained)
+    them = rows.models
     if trained:
-        names = list(METHODS) if args.methods == ["all"] else args.methods or DEFAULT
-        them = [*judging.candidates(names, settings), *them]
-    how: Any = {"folds": folds, "test": test, "confidence": confidence}
-    how |= {"seed": settings.seed, "target": target}
+        names = list(LEARNERS) if args.methods == ["all"] else args.methods or DEFAULT
+        them = [*methods(names, settings), *them]
     with Meter() as meter:
-        found = judging.compare(them, X, y, progress=meter, **how)
-    told = (replace(e, failure=with_options(e.failure)) for e in found.entries)
-    found = replace(found, entries=tuple(told))
-    facts: Facts = found.to_dict()
+        comparison = compare(
+            them,
+            rows.X,
+            rows.y,
+            target=rows.target,
+            folds=folds,
+            test=test,
+            confidence=confidence,
+            seed=settings.seed,
+            progress=meter,
+        )
+    entries = (replace(e, failure=with_options(e.failure)) for e in comparison.entries)
+    comparison = replace(comparison, entries=tuple(entries))
+    facts: Facts = comparison.to_dict()
     if place is not None:
         title = f"Comparison on {Path(args.file).name}"
-        text = page.comparison_page(found, title, output.command(args.argv))
+        page = comparison_page(comparison, title, output.command(args.argv))
         with replacing(place) as stream:
-            stream.write(encoded(text))
+            stream.write(encoded(page))
         facts["written"] = str(place)
-    output.show(args, facts, partial(_text, found), recorded)
+    output.show(args, facts, partial(_text, comparison), recorded)
 
 
 def _design(args: Args, trained: bool) -> tuple[int | None, float | None]:
@@ -67,16 +100,23 @@ def _design(args: Args, trained: bool) -> tuple[int | None, float | None]:
         )
         inputs.check_not_given(args, ("folds", "test"), why)
         return None, None
-    inputs.check_separate(args, ["methods"], METHODS)
+    inputs.check_separate(args, ["methods"], LEARNERS)
     if args.folds is None and args.test is None:
         return _FOLDS, None
     return args.folds, args.test
 
 
-def _rows_and_models(
-    args: Args, encoder: Any, trained: bool
-) -> tuple[Any, Any, str, list[judging.Candidate]]:
-    """Return the rows, their classes, the target's name, and the models."""
+class _Rows(NamedTuple):
+    """The rows, their classes, the target's name, and the models."""
+
+    X: Any
+    y: Any
+    target: str
+    models: list[Method]
+
+
+def _rows_and_models(args: Args, encoder: Encoder, trained: bool) -> _Rows:
+    """Read the rows as learners take them, and as each model does."""
     X: Any = None
     y: Any = None
     target = args.target
@@ -90,34 +130,94 @@ def _rows_and_models(
         X = rows.X
         y = rows.y
         target = rows.target
+    from renyi.estimators.classifier import RenyiClassifier, classifier_of
+
     models = []
-    for path in dict.fromkeys(args.models):
-        clf = inputs.load_model(path)
+    paths = [*dict.fromkeys(args.models)]
+    for path in paths:
+        fit = inputs.load_model(path)
+        clf = classifier_of(fit, RenyiClassifier())
         if clf.random_state is None:
             clf.random_state = args.seed or 0
-        own, cells = heldout_rows(clf, path, args.file, args.target)
+        own, cells = heldout_rows(fit, path, args.file, args.target)
         labels = np.array([label_text(cell) for cell in cells], object)
         if y is None:
             X = own
             y = labels
-            target = args.target or clf._target
+            target = args.target or fit.target
         else:
-            same = [label_text(cell) for cell in np.asarray(y, object).tolist()]
-            if labels.tolist() != same:
-                raise ValueError(
-                    f"{path} predicts another column, or uses other rows of "
-                    f"{args.file}, than the rest of the comparison: compare it "
-                    "separately."
-                )
+            _check_same_rows(args, path, labels.tolist(), y)
         about = f"a model of rule {clf.rule}"
-        models.append(judging.Candidate(Path(path).name, about, None, clf, own))
-    names = [*METHODS, *(one.name for one in models)]
-    if len(set(names)) < len(names):  # of several folders, or called as a method is
-        for k, path in enumerate(dict.fromkeys(args.models)):
-            name = f"./{path}" if path in METHODS else path
-            models[k] = models[k]._replace(name=name)
-    return X, y, target, models
+        models.append(Method(Path(path).name, about, None, clf, own))
+    return _Rows(X, y, target, _renamed(models, paths))
 
+
+def _check_same_rows(args: Args, path: str, labels: list[str], y: Any) -> None:
+    if labels != [label_text(cell) for cell in np.asarray(y, object).tolist()]:
+        raise ValueError(
+            f"{path} predicts another column, or uses other rows of {args.file}, than "
+            "the rest of the comparison: compare it separately."
+        )
+
+
+def _renamed(models: list[Method], paths: list[str]) -> list[Method]:
+    """Return models by their paths where names of files are not enough."""
+    names = [*LEARNERS, *(model.name for model in models)]
+    if len(set(names)) == len(names):
+        return models
+    return [
+        model._replace(name=f"./{path}" if path in LEARNERS else path)
+        for model, path in zip(models, paths, strict=True)
+    ]
+
+
+# ---- sentences
+
+
+def how_evaluated(comparison: Comparison) -> str:
+    """Say which rows were evaluated, and what the intervals are."""
+    sure = chosen_percent(comparison.confidence)
+    rows = number_of(comparison.rows, "row")
+    fixed = any(e.seconds is None for e in comparison.evaluated)
+    models = " Models were evaluated as they are." if fixed else ""
+    if comparison.folds is not None:
+        return (
+            f"Each of {rows} was predicted by a model trained on the other folds of "
+            f"{comparison.folds}. Intervals of {sure}: corrected resampled t, "
+            "approximate, about the method rather than one model; of errors never "
+            f"narrower than Clopper and Pearson's.{models}"
+        )
+    trained = ""
+    if comparison.trained is not None:
+        others = number_of(comparison.trained, "other row")
+        trained = f"; methods were trained on {others}"
+    return (
+        f"Evaluated on {rows}{trained}. Intervals of {sure}: of errors Clopper and "
+        "Pearson's, of the log loss by the t distribution, approximate."
+    )
+
+
+def summary(comparison: Comparison) -> str:
+    """Say which is best, and which may be."""
+    done = comparison.evaluated
+    best = done[0]
+    assert best.error is not None
+    text = (
+        f"{name(best.name)} has the lowest observed error, {percent(best.error.value)}."
+    )
+    if best.note == SEEN:
+        return f"{text} But {SEEN}."
+    may = [entry for entry in done if entry.may_be_best]
+    if len(done) == 1:
+        return text
+    if may == [best]:
+        sure = chosen_percent(comparison.confidence)
+        return f"{text} With confidence {sure} it is the best of these {len(done)}."
+    others = f"{len(may)} of {len(done)} may be the best"
+    return f"{text} These rows do not decide which is best: {others}."
+
+
+# ---- as text
 
 _ERRORS = "{:<20} {:>8} {:>16} {:>9} {:>17}"
 _LOSSES = "{:<20} {:>8} {:>15} {:>12}  {:>12} {:>7}"
@@ -128,20 +228,20 @@ _LEGEND = (
 )
 
 
-def _text(found: judging.Comparison, facts: Facts) -> str:
+def _text(comparison: Comparison, facts: Facts) -> str:
     """Return the comparison as plain text."""
-    sure = chosen_percent(found.confidence)
-    target = one_line(found.target, 40)
-    done = found.judged
+    sure = chosen_percent(comparison.confidence)
+    target = one_line(comparison.target, 40)
+    done = comparison.evaluated
     lines = [f"Methods for {target!r}, lowest error first (*: may be the best)"]
     lines.append(_ERRORS.format("", "error", sure, "to least", sure))
     lines += map(_error_line, done)
-    (worst, pairs), (error, population) = page.WORST, page.POPULATION
-    lines += ["", _LOSSES.format("", "", "", worst, error, "").rstrip()]
-    heads = ("log loss", sure, pairs, population, "seconds")
+    above = _LOSSES.format("", "", "", WORST[0], POPULATION[0], "")
+    lines += ["", above.rstrip()]
+    heads = ("log loss", sure, WORST[1], POPULATION[1], "seconds")
     lines += [_LOSSES.format("", *heads), *map(_loss_line, done)]
-    texts = [page.verdict(found), page.how_judged(found), _LEGEND]
-    failed = [e for e in found.entries if e.failure]
+    texts = [summary(comparison), how_evaluated(comparison), _LEGEND]
+    failed = [e for e in comparison.entries if e.failure]
     texts += [f"Not compared: {one_line(e.name, _NAME)}: {e.failure}" for e in failed]
     noted = [e for e in done if e.note]
     texts += [f"Note on {one_line(e.name, _NAME)}: {e.note}." for e in noted]
@@ -151,21 +251,171 @@ def _text(found: judging.Comparison, facts: Facts) -> str:
     return "\n".join(lines)
 
 
-def _error_line(e: judging.Compared) -> str:
+def _error_line(e: Evaluation) -> str:
     apart = ("", "") if e.difference is None else e.difference.texts(1, 100, "+")
     assert e.error is not None
-    name = f"{'*' if e.may_be_best else ' '} {one_line(e.name, _NAME)}"
-    return _ERRORS.format(name, *e.error.texts(1, 100), *apart).rstrip()
+    label = f"{'*' if e.may_be_best else ' '} {one_line(e.name, _NAME)}"
+    return _ERRORS.format(label, *e.error.texts(1, 100), *apart).rstrip()
 
 
-def _loss_line(e: judging.Compared) -> str:
+def _loss_line(e: Evaluation) -> str:
     loss = ("–", "") if e.log_loss is None else e.log_loss.texts(3)
     worst = "–" if e.worst_case is None or e.doubtful else _bare(e.worst_case)
-    known = "–" if e.population is None else _bare(e.population)
+    bound = "–" if e.population is None else _bare(e.population)
     spent = "" if e.seconds is None else f"{e.seconds:.2f}"
-    name = f"  {one_line(e.name, _NAME)}"
-    return _LOSSES.format(name, *loss, worst, known, spent).rstrip()
+    label = f"  {one_line(e.name, _NAME)}"
+    return _LOSSES.format(label, *loss, worst, bound, spent).rstrip()
 
 
 def _bare(share: float) -> str:
     return f"≤ {at_most(share, 1)}".replace(" %", "")
+
+
+# ---- as a page
+
+_FEW = ", of few rows"
+_WORST = capitalised(" ".join(WORST))
+_POPULATION = capitalised(" ".join(POPULATION))
+_POPULATION_WORST = "Worst error, pairs of the population"
+_READING = (
+    "A dot is the share of wrong answers, or the mean log loss, with its interval. An "
+    "arrow ends at what the error is proven to be at most.",
+    "Each interval holds by itself. May be the best: no other method is proven to be "
+    "better when all are compared at once, at the same confidence.",
+    "Worst error, same pairs: the largest error of the same model on any population "
+    "with the counts of pairs of its training rows. It promises nothing about a "
+    "population with others, and where the rows are few beside the categories it says "
+    "little.",
+    "Error in the population: an upper confidence bound on the error on the population "
+    "that the rows were drawn from, by rows that the model was not trained on.",
+)
+_HEADS = (
+    Head("What"),
+    Head("Error", True),
+    Head("Error above the least", True),
+    Head("May be the best"),
+    Head("Log loss", True),
+    Head("Log loss above the least", True),
+    Head(_WORST, True),
+    Head(_POPULATION, True),
+    Head(_POPULATION_WORST, True),
+    Head("Seconds", True),
+)
+_SECTIONS = (
+    Section("chart", "At a glance"),
+    Section("table", "All figures"),
+    Section("reading", "How to read this"),
+    Section("settings", "How it was made"),
+)
+
+
+def comparison_page(comparison: Comparison, title: str, command: str) -> str:
+    """Return the page."""
+    notes = [(e.name, e.note) for e in comparison.evaluated if e.note]
+    failed = [e for e in comparison.entries if e.failure]
+    notes += [(e.name, f"not compared: {e.failure}") for e in failed]
+    view = {
+        "summary": summary(comparison),
+        "how": how_evaluated(comparison),
+        "entries": comparison.evaluated,
+        "panels": _panels(comparison),
+        "heads": _HEADS,
+        "rows": [_figures(entry) for entry in comparison.evaluated],
+        "notes": notes,
+        "reading": _READING,
+        "made": _made(comparison, command),
+    }
+    return render(title, _SECTIONS, view=view)
+
+
+def _panels(comparison: Comparison) -> list[Panel]:
+    """Return the figures that are drawn, those of one kind on one scale."""
+    sure = chosen_percent(comparison.confidence)
+    done = comparison.evaluated
+    errors = [_interval(e.error, 1, 100, " %") for e in done]
+    worst = [_bound(e.worst_case, e.doubtful) for e in done]
+    population = [_bound(e.population) for e in done]
+    losses = [_interval(e.log_loss, 3) for e in done]
+    head = f"{_POPULATION} at most, confidence {sure}"
+    panels = [
+        Panel("Error", errors),
+        Panel(_WORST, worst),
+        Panel(head, population),
+        Panel("Log loss", losses, decimal_tick),
+    ]
+    return [panel for panel in panels if any(panel.marks)]
+
+
+def _shown(estimate: Estimate, digits: int, unit: float, end: str) -> str:
+    value, interval = estimate.texts(digits, unit)
+    return f"{value}{end} ({interval})"
+
+
+def _interval(
+    estimate: Estimate | None, digits: int, unit: float = 1, end: str = ""
+) -> Mark | None:
+    if estimate is None:
+        return None
+    return Mark(
+        value=estimate.value,
+        low=estimate.low,
+        high=estimate.high,
+        shown=_shown(estimate, digits, unit, end),
+    )
+
+
+def _bound(upper: float | None, doubtful: bool = False) -> Mark | None:
+    if upper is None:
+        return None
+    return Mark(high=upper, shown=f"≤ {at_most(upper, 1)}{_FEW * doubtful}")
+
+
+class _Number(NamedTuple):
+    """A cell with a number, by which the table is sorted."""
+
+    text: str
+    key: float | None = None
+
+
+def _figures(e: Evaluation) -> list[str | _Number]:
+    """Return all figures of one method or model, as cells of the table."""
+    return [
+        e.name,
+        _number(e.error, 2, 100, " %"),
+        _number(e.difference, 2, 100, " %"),
+        "yes" if e.may_be_best else "no",
+        _number(e.log_loss, 4),
+        _number(e.log_loss_difference, 4),
+        _limit(e.worst_case, e.doubtful),
+        _limit(e.population),
+        _limit(e.population_worst),
+        _Number("–" if e.seconds is None else f"{e.seconds:.2f}", e.seconds),
+    ]
+
+
+def _number(
+    estimate: Estimate | None, digits: int, unit: float = 1, end: str = ""
+) -> _Number:
+    if estimate is None:
+        return _Number("–")
+    return _Number(_shown(estimate, digits, unit, end), estimate.value)
+
+
+def _limit(upper: float | None, doubtful: bool = False) -> _Number:
+    if upper is None:
+        return _Number("–")
+    return _Number(f"{at_most(upper)}{_FEW * doubtful}", upper)
+
+
+def _made(comparison: Comparison, command: str) -> list[tuple[str, str]]:
+    folds = comparison.folds
+    return [
+        ("Command", name(command)),
+        ("Version", __version__),
+        ("Target", name(comparison.target)),
+        ("Classes", name(", ".join(map(name, comparison.classes[:20])))),
+        ("Rows judged", f"{comparison.rows:,}"),
+        ("Folds", "–" if folds is None else str(folds)),
+        ("Seed", str(comparison.seed)),
+        ("Confidence", f"{comparison.confidence:g}"),
+    ]

@@ -10,9 +10,9 @@ from renyi.cli import inputs, output
 from renyi.cli.output import Args, Recorded
 from renyi.encoding.columns import label_text
 from renyi.endings import EXPORTS
-from renyi.estimators.model import RenyiModel
 from renyi.exports import formats, integer_card, points
 from renyi.files import encoded, replacing
+from renyi.fitting import Fit
 
 _TABLES = ("csv", "md")  # points, which no rule goes by
 _POINTS = (*integer_card.FORMATS, *(f for f in EXPORTS if f in formats.FUNCTIONS))
@@ -65,7 +65,7 @@ def _format(args: Args) -> None:
             f"{args.model} answers at random, by rule {clf.rule}, but --format {form} "
             "writes rule map: train it with --rule map."
         )
-    odds = 1.0 if args.prevalence is None else clf._odds(args.prevalence)
+    odds = 1.0 if args.prevalence is None else clf.odds(args.prevalence)
     card = clf.scorecard_
     if form == "csv":
         _send_table(args, place, points.table(card, odds))
@@ -89,7 +89,7 @@ def _points(args: Args, recorded: Recorded) -> None:
     with inputs.naming(args.model):
         card = clf.scorecard_.rounded(args.points, marginals=m)
     notes = [*output.notes_of(recorded), *_other_rule(args, clf)]
-    if clf.class_weight is not None:
+    if clf.settings.class_weight is not None:
         notes.append("The threshold has the smallest bound: class weights are ignored.")
     output.print_notes(notes)
     if form == "csv":
@@ -100,7 +100,7 @@ def _points(args: Args, recorded: Recorded) -> None:
         _send(place, formats.written(card.scorecard, form))
 
 
-def _other_rule(args: Args, clf: RenyiModel) -> list[str]:
+def _other_rule(args: Args, clf: Fit) -> list[str]:
     """Return what to note of a model that draws answers, which is not exported."""
     if clf.rule == "map":
         return []

@@ -10,13 +10,15 @@ import dataclasses
 from collections.abc import Iterable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Protocol
 
 import numpy as np
 
-from renyi import __version__, rules
+from renyi import __version__
+from renyi.certificates.error_table import pairs_text
 from renyi.certificates.record import Certificate
-from renyi.certificates.text import pairs_text, ranking_lines, rule_lines
+from renyi.certificates.text import ranking_lines, rule_lines
+from renyi.certification import Warned
 from renyi.cli import inputs, output, streams
 from renyi.cli.inputs import Rows
 from renyi.cli.output import Args, Facts, Recorded, bullets, indented
@@ -26,8 +28,16 @@ from renyi.counting.pair_counts import table_bytes
 from renyi.encoding.columns import label_text
 from renyi.encoding.rows import TrainingRows
 from renyi.endings import MARGINALS
-from renyi.estimators.model import RenyiModel
 from renyi.files import same_file
+from renyi.fitting import (
+    Fit,
+    Settings,
+    check_counts,
+    fit_counts,
+    fit_rows,
+    uses_rows,
+    weight_notes,
+)
 from renyi.formatting import WIDTH, at_most, number_of_rows, percent, printable, wrapped
 from renyi.marginals.marginals import Marginals
 from renyi.scorecard import Scorecard, by_importance
@@ -61,29 +71,29 @@ def run(args: Args, recorded: Recorded) -> None:
     from_counts = args.file.endswith(MARGINALS)
     may_write = args.marginals or (args.marginals is None and not from_counts)
     prefix = output.prefix_of(args, may_write)
-    settings = {
-        "order": args.order or 1,
-        "alpha": args.alpha,
-        "rule": args.rule,
-        "fit_intercept": not args.no_intercept,
-        "class_weight": args.class_weight,
-        "random_state": args.seed,
-        "calibration": None if args.calibration == "none" else args.calibration,
-        "objective": args.objective,
-    }
+    settings = Settings(
+        order=args.order or 1,
+        alpha=args.alpha,
+        rule=args.rule,
+        fit_intercept=not args.no_intercept,
+        class_weight=args.class_weight,
+        random_state=args.seed,
+        calibration=None if args.calibration == "none" else args.calibration,
+        objective=args.objective,
+        class_conditional=args.class_conditional,
+    )
     if args.confidence is not None:
-        found = _cross_fit(args, settings, recorded)
-        if found is None:
+        average = _cross_fit(args, settings, recorded)
+        if average is None:
             return
-        clf, facts, source = found
+        fit, facts, source = average
     elif args.method is not None:
         raise ValueError("--method is for --confidence: add it, or leave both out.")
     else:
-        clf = RenyiModel(**settings)
-        clf._class_conditional = args.class_conditional
-        streamed = streams.is_streamed(args, clf.order)
-        facts, source = (_train_on_stream if streamed else train)(args, clf)
-    m = _marginals_to_write(args, clf, source)
+        is_stream = streams.is_streamed(args, settings.order)
+        learn = train_on_stream if is_stream else train
+        fit, facts, source = learn(args, ModelLearner(settings))
+    m = _marginals_to_write(args, fit, source)
     if prefix is not None and m is None:
         place = Path(prefix + MARGINALS)
         other = Path(args.file)
@@ -92,12 +102,79 @@ def run(args: Args, recorded: Recorded) -> None:
                 f"{place} was not overwritten: its marginals are not those of this "
                 "model. Pass --marginals to replace them."
             )
-    text = partial(fit_text, c=clf.certificate_)
-    output.keep_model(args, clf, m, facts, text, recorded)
+    text = partial(fit_text, c=fit.certificate_)
+    output.keep_model(args, fit, m, facts, text, recorded)
 
 
-def train(args: Args, estimator: Any) -> tuple[Facts, Rows | Marginals]:
-    """Train a classifier or a selector; return the facts, and what it learned from."""
+class Learner(Protocol):
+    """What a command trains, on rows or on counts."""
+
+    order: int
+    class_pairs: bool  # whether it needs the pairs within each class
+    needs_rows: bool  # whether counts alone are refused
+    prefers_rows: bool  # whether alpha is chosen by rows, where there are any
+
+    def on_rows(self, rows: TrainingRows) -> Fit:
+        """Train on rows."""
+        ...
+
+    def on_counts(self, m: Marginals) -> Fit:
+        """Train on counts, of whatever order they are."""
+        ...
+
+    def on_stream(
+        self, m: Marginals, kept: streams.KeptRows
+    ) -> tuple[Fit, TrainingRows | None]:
+        """Train on counts and the rows that were counted; return those in memory."""
+        ...
+
+
+class ModelLearner:
+    """Trains a model of all columns."""
+
+    def __init__(self, settings: Settings) -> None:
+        by_rows = settings.calibration in ("temperature", "affine")
+        self.settings = settings
+        self.order = settings.order
+        self.class_pairs = settings.class_pairs_reason is not None
+        self.needs_rows = settings.alpha == "loo" or by_rows
+        self.prefers_rows = settings.alpha == "auto"
+
+    def on_rows(self, rows: TrainingRows) -> Fit:
+        """Train on rows."""
+        return fit_rows(rows, self.settings)
+
+    def on_counts(self, m: Marginals) -> Fit:
+        """Train on counts, of whatever order they are."""
+        return fit_counts(m, dataclasses.replace(self.settings, order=m.order))
+
+    def on_stream(
+        self, m: Marginals, kept: streams.KeptRows
+    ) -> tuple[Fit, TrainingRows | None]:
+        """Train on the rows where they tell more than counts, else on a sample."""
+        settings = self.settings
+        check_counts(m, settings)
+        n = m.n
+        effective_n = m.n
+        notes: tuple[Warned, ...] = ()
+        if m.weighted:
+            weighed = kept.joined(codes=False)
+            n = len(weighed.y)
+            effective_n = weighed.effective_n
+            notes = weight_notes(weighed)
+        D = int(m.encoder.columns.sizes.sum())
+        if uses_rows(n, effective_n, D, len(m.classes), settings):
+            rows = kept.joined()
+            return fit_rows(rows, settings), rows
+        sample = kept.joined(n=int(n)) if settings.needs_sample else None
+        fit = fit_counts(
+            m, settings, effective_n=effective_n, sample=sample, notes=notes
+        )
+        return fit, None
+
+
+def train(args: Args, learner: Learner) -> tuple[Fit, Facts, Rows | Marginals]:
+    """Train; return the model, the facts, and what it learned from."""
     if args.file.endswith(MARGINALS):
         m = inputs.chosen_marginals(args)
         inputs.check_missing_class(m, args.file)
@@ -110,36 +187,37 @@ def train(args: Args, estimator: Any) -> tuple[Facts, Rows | Marginals]:
         if args.unseen is not None:
             settings = dataclasses.replace(m.settings, unseen=args.unseen)
             m = dataclasses.replace(m, settings=settings)
-        estimator.order = m.order
-        return _train_on_counts(estimator, m), m
-    if streams.is_too_large(args, estimator.order):
-        return _train_on_stream(args, estimator)
+        return _train_on_counts(learner, m)
+    if streams.is_too_large(args, learner.order):
+        return train_on_stream(args, learner)
     encoder = inputs.encoder_of(args)
     rows = inputs.usable_rows(args, encoder)
-    estimator.encoder = encoder
-    estimator.fit(rows.X, rows.y, rows.weights)
-    inputs.warn_of_labels(estimator.encoder_.single.columns)
-    error = rows.error(estimator)
-    return _fit_facts(estimator, rows.target, rows.shares(), error), rows
+    coded = rows.encoded(encoder, learner.order)
+    fit = learner.on_rows(coded)
+    inputs.warn_of_labels(coded.encoder.single.columns)
+    error = _error(fit, [coded])
+    return fit, _fit_facts(fit, rows.target, rows.shares(), error), rows
 
 
 def _cross_fit(
-    args: Args, settings: dict[str, Any], recorded: Recorded
-) -> tuple[RenyiModel, Facts, Rows | Marginals] | None:
+    args: Args, settings: Settings, recorded: Recorded
+) -> tuple[Fit, Facts, Rows | Marginals] | None:
     """Train on halves of the rows that certify each other; a mixture is told at once.
 
     All that is learned from rows is learned inside the halves: no column is dropped.
     """
     from renyi.estimators.classifier import RenyiClassifier
-    from renyi.estimators.crossfit_classifier import CrossFitClassifier
+    from renyi.estimators.crossfit import CrossFitClassifier
 
-    _check_rows_in_memory(args, settings["order"])
+    _check_rows_in_memory(args, settings.order)
     encoder = inputs.encoder_of(args)
     rows = inputs.read_rows(args, encoder)
     inputs.warn_of_identifiers(rows.X)
+    parameters = dataclasses.asdict(settings)
+    del parameters["class_conditional"]  # no matter to halves
     method = args.method or "average"
     safe = CrossFitClassifier(
-        RenyiClassifier(**settings, encoder=encoder),
+        RenyiClassifier(**parameters, encoder=encoder),
         method=method,
         confidence=args.confidence,
         random_state=args.seed or 0,
@@ -147,10 +225,10 @@ def _cross_fit(
     inputs.warn_of_labels(safe.halves_[0].encoder_.single.columns)
     error = rows.error(safe)
     if method == "average":
-        clf = safe.classifier_
-        return clf, _fit_facts(clf, rows.target, rows.shares(), error), rows
+        fit = safe.classifier_.fit_
+        return fit, _fit_facts(fit, rows.target, rows.shares(), error), rows
     c = safe.certificate_
-    first = safe.halves_[0]
+    first = safe.halves_[0].fit_
     facts = _fit_facts(first, rows.target, rows.shares(), error)
     facts |= {"method": method, "certificate": certificate_facts(c), "rows": c.n}
     facts |= dict.fromkeys(("loo_error", "risk")) | {"important": None}
@@ -189,48 +267,45 @@ def _check_rows_in_memory(args: Args, order: int) -> None:
         )
 
 
-def _train_on_stream(args: Args, estimator: Any) -> tuple[Facts, Marginals]:
+def train_on_stream(
+    args: Args, learner: Learner
+) -> tuple[Fit, Facts, Rows | Marginals]:
     """Train on rows that are not held in memory, as on rows that are."""
-    within = estimator._class_pairs_for() is not None
     encoder = inputs.encoder_of(args)
     with CountedRows() as rows:
-        m = streams.streamed_marginals(args, encoder, within, False, rows)
+        m = streams.streamed_marginals(args, encoder, learner.class_pairs, False, rows)
         inputs.warn_of_labels(m.encoder.columns)
         in_database = streams.in_database(args)
-        alpha, kind = (getattr(estimator, n, None) for n in ("alpha", "calibration"))
-        needed = alpha == "loo" or kind in ("temperature", "affine")
-        if rows.lost and needed and not in_database:
+        if rows.lost and learner.needs_rows and not in_database:
             raise ValueError(_NO_ROOM)
         if rows.lost or in_database:
-            texts = [_UNKNOWN, *[_BY_COUNTS] * (alpha == "auto")]
+            texts = [_UNKNOWN, *[_BY_COUNTS] * learner.prefers_rows]
             if not in_database:
                 texts += ["Probabilities are not calibrated.", _NO_ROOM]
             warn(" ".join(texts))
-            return _train_on_counts(estimator, m), m
+            return _train_on_counts(learner, m)
         kept = streams.KeptRows(m, rows)
-        block = estimator._fit_counted(m, kept.joined)
-        error = _error(estimator, kept.blocks() if block is None else [block])
-    return _fit_facts(estimator, m.target, _shares(m), error), m
+        fit, block = learner.on_stream(m, kept)
+        error = _error(fit, kept.blocks() if block is None else [block])
+    return fit, _fit_facts(fit, m.target, _shares(m), error), m
 
 
-def _error(estimator: Any, blocks: Iterable[TrainingRows]) -> float:
-    """Return the share of rows that a model of single columns answers wrongly."""
-    clf = getattr(estimator, "classifier_", estimator)
+def _error(fit: Fit, blocks: Iterable[TrainingRows]) -> float:
+    """Return the share of rows that a model answers wrongly."""
     wrong = 0.0
     total = 0.0
-    card = clf.scorecard_.of_rule(clf.rule)
     for block in blocks:
-        codes = block.codes[block.encoder.columns.places(clf.encoder_.feature_names)]
-        t = card.estimates(codes)
-        answers = rules.answers(t, codes, clf.rule, clf.random_state)
-        wrong += float(block.weights @ (answers != block.y))
+        codes = block.codes[block.encoder.columns.places(fit.encoder_.feature_names)]
+        wrong += float(block.weights @ (fit.answers(codes) != block.y))
         total += float(block.weights.sum())
     return wrong / total
 
 
-def _train_on_counts(estimator: Any, m: Marginals) -> Facts:
-    estimator.fit_marginals(m)
-    return _fit_facts(estimator, m.target, _shares(m))
+def _train_on_counts(
+    learner: Learner, m: Marginals
+) -> tuple[Fit, Facts, Rows | Marginals]:
+    fit = learner.on_counts(m)
+    return fit, _fit_facts(fit, m.target, _shares(m)), m
 
 
 def _shares(m: Marginals) -> dict[str, float]:
@@ -240,30 +315,30 @@ def _shares(m: Marginals) -> dict[str, float]:
 
 
 def _marginals_to_write(
-    args: Args, clf: RenyiModel, source: Rows | Marginals
+    args: Args, fit: Fit, source: Rows | Marginals
 ) -> Marginals | None:
     """Return the marginals to write, if any; a warning says if they are too large."""
     if args.file.endswith(MARGINALS):  # written again only if asked for
         return source if args.marginals and isinstance(source, Marginals) else None
     if args.out is None or args.marginals is False:
         return None
-    sizes = [*clf.encoder_.columns.sizes.tolist(), len(clf.classes_)]
-    size = table_bytes(sizes, 0, clf.certificate_.n * len(sizes) ** 2)
+    sizes = [*fit.encoder_.columns.sizes.tolist(), len(fit.classes_)]
+    size = table_bytes(sizes, 0, fit.certificate_.n * len(sizes) ** 2)
     # What the certificate rests on is written, too: else they would not prove it.
-    within = args.class_conditional or clf._class_pairs_for() is not None
-    size += table_bytes(sizes, len(clf.classes_)) * within
+    within = args.class_conditional or fit.settings.class_pairs_reason is not None
+    size += table_bytes(sizes, len(fit.classes_)) * within
     if args.marginals is None and size >= SMALL:
         warn(
             f"The marginals were not written: their counts take {size / 1e6:,.0f} MB. "
             "Pass --marginals to write them anyway."
         )
         return None
-    m = clf.marginals_
+    m = fit.marginals_
     if isinstance(source, Marginals):
         kept = source.class_counts if within else None
         m = dataclasses.replace(source, class_counts=kept)
     elif m is None or (m.class_counts is not None) != within:
-        m = source.marginals(clf.encoder_, within, clf.order)
+        m = source.marginals(fit.encoder_, within, fit.settings.order)
     return inputs.with_source(m, args.files)
 
 
@@ -271,22 +346,21 @@ def _marginals_to_write(
 
 
 def _fit_facts(
-    estimator: Any, target: str, shares: dict[str, float], error: float | None = None
+    fit: Fit, target: str, shares: dict[str, float], error: float | None = None
 ) -> Facts:
     """Return what was learned, as plain values."""
-    clf: RenyiModel = getattr(estimator, "classifier_", estimator)
-    choice = clf.alpha_choice_
-    certificate = clf.certificate_
-    card = clf.scorecard_
+    choice = fit.alpha_choice_
+    certificate = fit.certificate_
+    card = fit.scorecard_
     return {
         "renyi": __version__,
         "target": target,
         "rows": certificate.n,
-        "features": len(clf.encoder_.columns),
+        "features": len(fit.encoder_.columns),
         "categories": certificate.n_indicators,
         "classes": shares,
-        "rule": clf.rule,
-        "objective": clf.objective,
+        "rule": fit.rule,
+        "objective": fit.settings.objective,
         "alpha": float(choice.alpha),
         "alpha_method": choice.method,
         "calibration": None if card.calibration is None else card.calibration.kind,

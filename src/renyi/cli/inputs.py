@@ -13,7 +13,7 @@ import shlex
 import sys
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import pandas as pd
@@ -32,11 +32,12 @@ from renyi.encoding.arrow import (
 )
 from renyi.encoding.columns import Column, Label, factorized, label_text
 from renyi.encoding.encoder import Encoder
-from renyi.encoding.rows import counted_target
+from renyi.encoding.rows import TrainingRows, counted_target
 from renyi.encoding.rules import (
     MISSING_CODES,
     check_classes,
     check_features,
+    check_labels,
     check_sample_weight,
     check_target,
     check_weight_column,
@@ -44,8 +45,10 @@ from renyi.encoding.rules import (
     constant_columns,
     may_identify_rows,
 )
+from renyi.encoding.tuples import encoder_of_order
 from renyi.endings import MARGINALS
-from renyi.estimators.model import RenyiModel
+from renyi.estimators import model_file
+from renyi.fitting import Fit, encoded_rows
 from renyi.formatting import number_of
 from renyi.marginals.marginals import Marginals
 from renyi.sources import files
@@ -117,11 +120,11 @@ def list_datasets(args: Args, recorded: Recorded) -> None:
 # ---- models and marginals
 
 
-def load_model(path: str) -> RenyiModel:
+def load_model(path: str) -> Fit:
     """Read a model; of another file, the error says what is to be named."""
     place = files.existing(path)
     try:
-        return RenyiModel.load(place)
+        return model_file.read(place)
     except ValueError as error:
         if place.suffix == ".json":
             raise
@@ -139,7 +142,7 @@ def beside(model: str) -> Path:
     return Path(model).with_suffix(MARGINALS)
 
 
-def own_marginals(args: Args, clf: RenyiModel) -> Marginals | None:
+def own_marginals(args: Args, clf: Fit) -> Marginals | None:
     """Return the marginals that were named, or those that fit wrote beside a model."""
     if args.file is not None:
         return load_marginals(args.file)
@@ -367,6 +370,14 @@ def known_classes(cells: list[Any], labels: list[Any]) -> list[str | None]:
 # ---- rows in memory
 
 
+class Predictor(Protocol):
+    """What answers the rows of a table."""
+
+    def predict(self, X: pa.Table, /) -> NDArray[Any]:
+        """Return the class of each row."""
+        ...
+
+
 class Rows(NamedTuple):
     """Rows to learn from."""
 
@@ -391,7 +402,14 @@ class Rows(NamedTuple):
         how |= {"target": self.target, "sample_weight": self.weights}
         return Marginals.from_data(self.X, self.y, encoder=encoder, **how)
 
-    def error(self, model: Any) -> float:
+    def encoded(self, encoder: Encoder, order: int) -> TrainingRows:
+        """Return them as codes of an encoder that learned from them."""
+        if order > 1:
+            encoder = encoder_of_order(encoder, order)
+        labels = check_labels(self.y, self.X.num_rows)
+        return encoded_rows(self.X, labels, self.weights, encoder, self.y)
+
+    def error(self, model: Predictor) -> float:
         """Return the share of rows that a model answers wrongly."""
         wrong = model.predict(self.X) != self.y.to_numpy()
         return float(np.average(wrong, weights=self.weights))

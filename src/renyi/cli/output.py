@@ -33,7 +33,6 @@ import pyarrow.parquet
 
 from renyi import __version__, datasets
 from renyi.cli.process import PrintableStream, with_options
-from renyi.drawing import axes
 from renyi.endings import MARGINALS, PICTURE, either
 from renyi.estimators import model_file
 from renyi.files import encoded, replace_together, replacing, same_file, target
@@ -44,7 +43,7 @@ from renyi.sources import files
 from renyi.warnings import DataWarning
 
 if TYPE_CHECKING:
-    from renyi.estimators.model import RenyiModel
+    from renyi.fitting import Fit
     from renyi.marginals.marginals import Marginals
 
 _OURS = ("argv", "run", "places", "reads", "tables")  # of the arguments, no options
@@ -217,6 +216,8 @@ def check_picture(args: Args) -> Path | None:
     """Return where --plot draws, if it does and matplotlib is there."""
     picture = check_out(args, args.plot, PICTURE)
     if picture is not None:
+        from renyi.plots import axes
+
         axes()  # says so at once if it is missing
     return picture
 
@@ -293,7 +294,7 @@ def prefix_of(args: Args, counts: bool = True) -> str | None:
 
 def keep_model(
     args: Args,
-    clf: RenyiModel,
+    clf: Fit,
     m: Marginals | None,
     facts: Facts,
     text: Callable[[Facts], str],
@@ -326,7 +327,7 @@ def keep_model(
         print(summary)
 
 
-def _log(args: Args, clf: RenyiModel, text: str, recorded: Recorded) -> bytes:
+def _log(args: Args, clf: Fit, text: str, recorded: Recorded) -> bytes:
     """Return the log of a command that trained a model."""
     options = {k: v for k, v in sorted(vars(args).items()) if k not in _OURS}
     encoder = clf.encoder_.settings()

@@ -25,8 +25,8 @@ from renyi.encoding.columns import factorized, label_text
 from renyi.encoding.rows import encoded_target
 from renyi.encoding.rules import missing_texts
 from renyi.endings import WRITTEN
-from renyi.estimators.model import RenyiModel
 from renyi.exports.points import has_weights
+from renyi.fitting import Fit
 from renyi.formatting import chosen_percent, number_of
 from renyi.limits import check_memory, memory_budget
 from renyi.progress import Progress
@@ -84,7 +84,7 @@ class RowsToAnswer:
 
     def __init__(
         self,
-        clf: RenyiModel,
+        clf: Fit,
         paths: list[Path],
         ids: list[str],
         target: str | None = None,
@@ -138,7 +138,7 @@ class RowsToAnswer:
         return table.select(self.features), pa.table(copied), truth
 
 
-def _requested_rows(args: Args, clf: RenyiModel) -> RowsToAnswer:
+def _requested_rows(args: Args, clf: Fit) -> RowsToAnswer:
     """Return the rows to answer; warn of the columns that are not used."""
     for name in filter(is_database, args.files):
         path = files.existing(name)
@@ -154,7 +154,7 @@ def _requested_rows(args: Args, clf: RenyiModel) -> RowsToAnswer:
         inputs.check_separate(args, ["id"], found)
         files.require(path, found, args.id)
         check_features(path, found, features)
-    target = clf._target if all(clf._target in found for found in names) else None
+    target = clf.target if all(clf.target in found for found in names) else None
     used = {*features, *args.id, target}
     extra = [name for name in names[0] if name not in used]
     if extra:
@@ -178,19 +178,14 @@ def check_features(path: Path, names: list[str], features: list[str]) -> None:
 
 
 def heldout_rows(
-    clf: RenyiModel, model: str, rows: str, target: str | None
+    clf: Fit, model: str, rows: str, target: str | None
 ) -> tuple[pa.Table, list[Any]]:
     """Read the rows of a table whose class is known, as the model takes them."""
     path = inputs.table_path(rows)
     file = files.opened(path)
     names = file.schema.names
     check_memory(files.memory(file, memory_budget()), f"Holding the rows of {path}")
-    target = clf._target if target is None else target
-    if target is None:
-        raise ValueError(
-            f"{model} does not say what it predicts: name the column of classes "
-            f"in {path} with --target."
-        )
+    target = clf.target if target is None else target
     files.require(path, names, [target])
     features = list(clf.encoder_.input_names)
     if target in features:
@@ -258,40 +253,42 @@ def _answer_all(
     return count, {**told, "unjudged": count - judged}
 
 
-def _answers(args: Args, clf: RenyiModel, X: pa.Table, ids: pa.Table) -> pd.DataFrame:
+def _answers(args: Args, clf: Fit, X: pa.Table, ids: pa.Table) -> pd.DataFrame:
     """Return ids, predictions and what was asked for beside them, in row order."""
     # Integers with missing cells stay integers.
     kept = {n: ids[n].to_pandas(types_mapper=_NULLABLE.get) for n in ids.column_names}
-    found: dict[str, Any] = {PREDICTION: clf.predict(X, args.prevalence)}
+    codes = clf.encoder_.transform(X)
+    answers = clf.classes_[clf.answers(codes, args.prevalence)]
+    columns: dict[str, Any] = {PREDICTION: answers}
     texts = [label_text(label) for label in clf.classes_.tolist()]
     if args.proba:
-        shares = clf.predict_proba(X, args.prevalence).T
-        found |= {f"proba_{t}": p for t, p in zip(texts, shares, strict=True)}
+        shares = clf.probabilities(codes, args.prevalence).T
+        columns |= {f"proba_{t}": p for t, p in zip(texts, shares, strict=True)}
     if args.score:
-        scores = clf.decision_function(X)
+        scores = clf.scores(codes)
         if scores.ndim == 1:
-            found["score"] = scores
+            columns["score"] = scores
         else:
-            found |= {f"score_{t}": s for t, s in zip(texts, scores.T, strict=True)}
-    for name in kept.keys() & found.keys():
+            columns |= {f"score_{t}": s for t, s in zip(texts, scores.T, strict=True)}
+    for name in kept.keys() & columns.keys():
         raise ValueError(
             f"The --id column {name!r} has the same name as an output column: rename "
             "it in the file."
         )
-    return pd.DataFrame({**kept, **found})
+    return pd.DataFrame({**kept, **columns})
 
 
 # ---- what is found out about the rows
 
 
-def unseen_labels(clf: RenyiModel, X: pa.Table) -> Any:
+def unseen_labels(clf: Fit, X: pa.Table) -> Any:
     """Return the number of cells of each column whose labels training never saw."""
     encoder = clf.encoder_.single
     codes = encoder.transform(X)
     return (codes >= encoder.columns.sizes[:, None]).sum(axis=1)
 
 
-def warn_of_unseen(clf: RenyiModel, counts: Any) -> None:
+def warn_of_unseen(clf: Fit, counts: Any) -> None:
     """Warn of labels that training never saw, if there are any."""
     total = int(counts.sum())
     if not total:

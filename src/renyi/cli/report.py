@@ -11,7 +11,7 @@ from renyi.cli.output import Args, Facts, Recorded
 from renyi.cli.predict import heldout_rows
 from renyi.formatting import wrapped
 from renyi.report.build import report
-from renyi.report.record import ENDINGS, Report, page_place, record_place
+from renyi.report.page import ENDINGS, Report, page_place, record_place
 from renyi.selection import selection_path
 
 _MADE = ("date", "command")  # lines of a log that tell how a model was made
@@ -26,20 +26,20 @@ def run(args: Args, recorded: Recorded) -> None:
     if args.rows is None:
         inputs.check_not_given(args, ["target"], "is for --rows: leave it out")
     made = {**_log_of(args.model), "report": output.command(args.argv)}
-    found = _found(args, made)
-    found.save(place)
+    made_report = _report(args, made)
+    made_report.save(place)
     written = {"page": str(place), "record": str(beside)}
-    facts: Facts = {"verdict": found.verdict, "written": written}
+    facts: Facts = {"summary": str(made_report), "written": written}
     output.show(args, facts, _text, recorded)
 
 
 def _text(facts: Facts) -> str:
-    wrote = facts["written"]
-    page = f"Wrote {wrote['page']} (open it in a browser) and {wrote['record']}"
-    return "\n".join([wrapped(facts["verdict"]), "", page])
+    written = facts["written"]
+    page = f"Wrote {written['page']} (open it in a browser) and {written['record']}"
+    return "\n".join([wrapped(facts["summary"]), "", page])
 
 
-def _found(args: Args, made: dict[str, str]) -> Report:
+def _report(args: Args, made: dict[str, str]) -> Report:
     clf = inputs.load_model(args.model)
     m: Any = inputs.own_marginals(args, clf)
     if m is None and (args.path or args.level in ("lp", "exact")):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 
@@ -13,16 +14,24 @@ from renyi.cli.fit import fit_text, one_line, train
 from renyi.cli.inputs import check_not_given, with_source
 from renyi.cli.output import Args, Facts, Recorded
 from renyi.cli.parser import SMALL
-from renyi.cli.streams import counted
+from renyi.cli.streams import KeptRows, counted
 from renyi.correlation import hgr_lower_bound, hgr_matrix, ranking
 from renyi.counting.sparse_counts import counts_bytes
 from renyi.encoding.columns import label_text
+from renyi.encoding.rows import TrainingRows
 from renyi.endings import MARGINALS
-from renyi.estimators.selector_model import SelectorModel
+from renyi.fitting import Fit, check_counts
 from renyi.formatting import number_of_rows, rounded_down, wrapped
+from renyi.marginals.blocks import n_indicators
+from renyi.marginals.consistency import has_few_rows
 from renyi.marginals.marginals import Marginals
-from renyi.selection import WIDTH
-from renyi.validation import has_few_rows
+from renyi.selection import (
+    WIDTH,
+    Selection,
+    SelectionSettings,
+    select_counts,
+    select_rows,
+)
 from renyi.warnings import warn
 
 _LISTED = 40  # selected features that are named in full
@@ -39,32 +48,65 @@ def run(args: Args, recorded: Recorded) -> None:
     if args.file.endswith(MARGINALS):
         why = "is for tables: leave it out for marginals"
         check_not_given(args, ["unseen"], why)
-    selector = SelectorModel(
+    settings = SelectionSettings(
         n_features=args.n_features,
         penalty="cv" if args.penalty is None else args.penalty,
         max_error=args.max_error,
         order=args.order or 1,
         rule=args.rule,
     )
-    model, _ = train(args, selector)
-    _warn_of_many_labels(selector)
-    facts = {**model, **_facts(args, selector)}
-    m = None if prefix is None else _marginals_to_write(args, selector)
+    learner = SelectionLearner(settings)
+    fit, model, _ = train(args, learner)
+    chosen = learner.selection
+    assert chosen is not None
+    _warn_of_many_labels(chosen)
+    facts = {**model, **_facts(args, chosen)}
+    m = None if prefix is None else _marginals_to_write(args, fit)
     if picture is not None:
         facts["written"] = {"plot": str(picture)}
-        chosen = selector.features_.tolist()
-        output.draw(picture, lambda: selector.path_.plot(selected=chosen))
-    clf = selector.classifier_
-    output.keep_model(args, clf, m, facts, lambda f: _text(f, selector), recorded)
+        output.draw(picture, lambda: chosen.path.plot(selected=chosen.features))
+    output.keep_model(args, fit, m, facts, lambda f: _text(f, chosen), recorded)
 
 
-def _warn_of_many_labels(selector: SelectorModel) -> None:
+class SelectionLearner:
+    """Selects columns, and trains a model of these."""
+
+    class_pairs = False
+    needs_rows = False
+    prefers_rows = False
+
+    def __init__(self, settings: SelectionSettings) -> None:
+        self.settings = settings
+        self.order = settings.order
+        self.selection: Selection | None = None
+
+    def on_rows(self, rows: TrainingRows) -> Fit:
+        """Select by rows."""
+        self.selection = select_rows(rows, self.settings)
+        return self.selection.fit
+
+    def on_counts(self, m: Marginals) -> Fit:
+        """Select by counts, of whatever order they are."""
+        settings = replace(self.settings, order=m.order)
+        self.selection = select_counts(m, settings)
+        return self.selection.fit
+
+    def on_stream(
+        self, m: Marginals, kept: KeptRows
+    ) -> tuple[Fit, TrainingRows | None]:
+        """Select by the rows that were counted."""
+        check_counts(m, self.settings.refit_settings(len(m.classes)))
+        rows = kept.joined()
+        return self.on_rows(rows), rows
+
+
+def _warn_of_many_labels(selection: Selection) -> None:
     """Warn of columns that may have entered early for their many labels alone."""
-    n = selector.classifier_.certificate_.n
-    columns = selector.encoder_.columns
+    n = selection.fit.certificate_.n
+    columns = selection.encoder.columns
     for name, size in zip(columns.names, columns.sizes.tolist(), strict=True):
         many = size > _ROWS_PER_LABEL > n / size
-        if many and selector.order == 1:
+        if many and selection.encoder.order == 1:
             warn(
                 f"{name!r} has {size:,} labels in {number_of_rows(n)}. The penalty "
                 "is on a feature's largest point, so a column with many rare labels "
@@ -73,9 +115,9 @@ def _warn_of_many_labels(selector: SelectorModel) -> None:
             )
 
 
-def _marginals_to_write(args: Args, selector: SelectorModel) -> Marginals | None:
+def _marginals_to_write(args: Args, fit: Fit) -> Marginals | None:
     """Return the marginals of the refitted model; warn if they are not written."""
-    m: Marginals | None = selector.classifier_.marginals_
+    m = fit.marginals_
     if m is not None and counts_bytes(m.counts) < SMALL:
         return with_source(m, [args.file])
     why = "there are more categories than rows"
@@ -88,18 +130,18 @@ def _marginals_to_write(args: Args, selector: SelectorModel) -> Marginals | None
 # ---- facts
 
 
-def _facts(args: Args, selector: SelectorModel) -> Facts:
+def _facts(args: Args, selection: Selection) -> Facts:
     """Return all that came of the selection, as plain values."""
-    path = selector.path_
-    tried = selector.cv_
-    penalty = selector.penalty_
+    path = selection.path
+    tried = selection.cv
+    penalty = selection.penalty
     facts: Facts = {
-        "order": selector.order,
+        "order": selection.encoder.order,
         "path": output.records(path.frame().reset_index()),
         "candidates": path.n_features,
-        "selected": selector.features_.tolist(),
-        "columns": list(selector.classifier_.encoder_.input_names),
-        "why": _why(args, selector),
+        "selected": list(selection.features),
+        "columns": list(selection.fit.encoder_.input_names),
+        "why": _why(args, selection),
         "penalty": None if np.isnan(penalty) else penalty,
         "cross_validation": None,
     }
@@ -113,10 +155,10 @@ def _facts(args: Args, selector: SelectorModel) -> Facts:
     return facts
 
 
-def _why(args: Args, selector: SelectorModel) -> str:
+def _why(args: Args, selection: Selection) -> str:
     """Say in words how the features were chosen."""
-    k = len(selector.features_)
-    penalty = selector.penalty_
+    k = len(selection.features)
+    penalty = selection.penalty
     if args.n_features is not None:
         return f"the first {k} of the path, as requested."
     if args.max_error is not None:
@@ -126,7 +168,7 @@ def _why(args: Args, selector: SelectorModel) -> str:
         )
     if args.penalty is not None:
         return f"those with points at the penalty {penalty:g}, as requested."
-    tried = selector.cv_
+    tried = selection.cv
     if tried is None:
         return (
             f"the first {k} of the path, by generalised cross-validation of the refit "
@@ -145,13 +187,13 @@ def _why(args: Args, selector: SelectorModel) -> str:
     )
 
 
-def _text(facts: Facts, selector: SelectorModel) -> str:
+def _text(facts: Facts, selection: Selection) -> str:
     """Return the same as plain text."""
-    path = selector.path_
-    tried = selector.cv_
+    path = selection.path
+    tried = selection.cv
     order = facts["order"]
-    lines = ["Features in order of entry (*: selected)", path.text(selector.features_)]
-    lines += map(output.indented, _legend(selector))
+    lines = ["Features in order of entry (*: selected)", path.text(selection.features)]
+    lines += map(output.indented, _legend(selection))
     what = "features" if order == 1 else f"tuples of {order} columns"
     names = facts["selected"]
     columns = facts["columns"]
@@ -166,20 +208,20 @@ def _text(facts: Facts, selector: SelectorModel) -> str:
         lines.append(output.indented(text))
     more = []
     if tried is not None:  # an estimate that takes the selection into account
-        wrong = tried.mistakes[np.abs(tried.lambdas - selector.penalty_).argmin()]
+        wrong = tried.mistakes[np.abs(tried.lambdas - selection.penalty).argmin()]
         text = (
             f"With the features selected again in each of {tried.n_folds} folds, "
             f"before any refit, {100 * wrong:.1f} % of the held-out rows are answered "
             "wrongly (rule map)."
         )
         more = [wrapped(text)]
-    refit = fit_text(facts, selector.classifier_.certificate_, more)
+    refit = fit_text(facts, selection.fit.certificate_, more)
     return "\n".join([*lines, "", refit])
 
 
-def _legend(selector: SelectorModel) -> Iterator[str]:
+def _legend(selection: Selection) -> Iterator[str]:
     """Explain the columns of the table, and what may look odd in it."""
-    path = selector.path_
+    path = selection.path
     yield (
         "lambda: the largest penalty at which the feature has points. gamma, hgr, map "
         "and sharp: risk, maximal correlation at least, and worst error of the two "
@@ -192,7 +234,7 @@ def _legend(selector: SelectorModel) -> Iterator[str]:
             "Where a figure is missing, there are too many categories for the number "
             "of rows to say anything about new rows."
         )
-    chosen = set(selector.features_.tolist())
+    chosen = set(selection.features)
     marked = np.array([name in chosen for name in path.entries])
     if not marked[: np.flatnonzero(marked)[-1]].all():
         yield (
@@ -216,7 +258,7 @@ def run_hgr(args: Args, recorded: Recorded) -> None:
 def _ranking_facts(m: Marginals) -> Facts:
     """Return the maximal correlation of every column with the target, and of all."""
     sizes = dict(zip(m.columns.names, m.columns.sizes.tolist(), strict=True))
-    few = few_rows(m.n, m._n_indicators)
+    few = few_rows(m.n, n_indicators(m))
     return {
         "target": m.target,
         "rows": m.n,

@@ -26,6 +26,7 @@ from renyi.encoding.rows import RowSample, TrainingRows
 from renyi.encoding.rules import check_classes, counted_rows, missing_texts
 from renyi.endings import MARGINALS
 from renyi.limits import check_memory, memory_budget
+from renyi.marginals.blocks import target_of
 from renyi.marginals.marginals import Marginals
 from renyi.sources import databases, files, sql
 from renyi.streaming.counted_rows import CountedRows
@@ -132,6 +133,7 @@ class KeptRows:
             seen += len(block.y)
         return TrainingRows(
             m.encoder,
+            target_of(m),
             np.concatenate([block.codes for block in found], axis=1),
             np.concatenate([block.y for block in found]),
             np.concatenate([block.weights for block in found]) if m.weighted else None,
@@ -142,10 +144,12 @@ class KeptRows:
         m = self.marginals
         columns = self.rows.columns
         places = columns.places(m.encoder.feature_names if codes else [])
-        classes = inputs.class_labels(columns[-1].categories).tolist()
-        y = np.array([m.classes.index(label) for label in classes])
+        labels = inputs.class_labels(columns[-1].categories).tolist()
+        y = np.array([m.classes.index(label) for label in labels])
+        target = target_of(m)
         for block, weights in self.rows.blocks([*places, -1]):
-            yield TrainingRows(m.encoder, block[:-1], y[block[-1]], weights)
+            classes = y[block[-1]]
+            yield TrainingRows(m.encoder, target, block[:-1], classes, weights)
 
 
 def statements(args: Args, encoder: Encoder) -> list[str]:

@@ -215,7 +215,7 @@ def class_level_counts(rows, y, block, out):
 
 
 @intrinsic
-def _popcount(context, value):
+def popcount(context, value):
     """Count the bits of a 64-bit integer by the machine's own instruction."""
 
     def generate(context, builder, signature, arguments):
@@ -256,7 +256,7 @@ def bit_agreements(rows, out):
     """Do the same for bytes 0 and 1: rows differ in |x| + |y| − 2|x & y| columns."""
     n, d = rows.shape
     words = min(WORDS, LINE * ((d + 64 * LINE - 1) // (64 * LINE)))
-    planes = _empty_planes(SIDE * ((n + SIDE - 1) // SIDE), words)
+    planes = empty_planes(SIDE * ((n + SIDE - 1) // SIDE), words)
     pairs = np.zeros((len(planes), len(planes)), np.int64)
     rest = np.zeros(64, np.uint8)
     for low in range(0, d, 64 * words):
@@ -278,7 +278,7 @@ def bit_agreements(rows, out):
 # ---- bit planes
 
 
-def _pointer(context, builder, kind, array, *place):
+def element_pointer(context, builder, kind, array, *place):
     """Return the address of an element of an array."""
     made = context.make_array(kind)(context, builder, array)
     return cgutils.get_item_pointer(context, builder, kind, made, place)
@@ -296,9 +296,9 @@ def _write_plane(context, codes, code, words, plane):
 
     def generate(context, builder, signature, arguments):
         source, code, words, target = arguments
-        first = _pointer(context, builder, codes, source, ir.Constant(_WORD, 0))
+        first = element_pointer(context, builder, codes, source, ir.Constant(_WORD, 0))
         first = builder.bitcast(first, _BYTES.as_pointer())
-        word = _pointer(context, builder, plane, target, ir.Constant(_WORD, 0))
+        word = element_pointer(context, builder, plane, target, ir.Constant(_WORD, 0))
         wanted = ir.Constant(_BYTES, ir.Undefined)
         wanted = builder.insert_element(wanted, code, ir.Constant(_WORD, 0))
         everywhere = ir.Constant(ir.VectorType(ir.IntType(32), 64), [0] * 64)
@@ -320,7 +320,8 @@ def _splat(kind, number):
     return ir.Constant(kind, [number] * kind.count)
 
 
-def _place(number):
+def place_of(number):
+    """Return a constant index."""
     return ir.Constant(_WORD, number)
 
 
@@ -332,7 +333,7 @@ def counted_bits(builder, addresses, steps, join):
     """
     lines = _vector(64, LANES)
     counted = lines if _COUNTS_VECTORS else _vector(8, 8 * LANES)
-    kept = lines if _COUNTS_VECTORS else _vector(16, 4 * LANES)
+    wide_type = lines if _COUNTS_VECTORS else _vector(16, 4 * LANES)
     final = lines if _COUNTS_VECTORS else _vector(32, 4 * LANES)
     kind = f"v{counted.count}i{counted.element.width}"
     count = _function(builder, f"llvm.ctpop.{kind}", counted, counted)
@@ -341,11 +342,11 @@ def counted_bits(builder, addresses, steps, join):
     starts = [builder.bitcast(each, lines.as_pointer()) for each in addresses]
     results = len(join([_splat(lines, 0)] * len(starts)))
     totals = [
-        cgutils.alloca_once_value(builder, _splat(kept, 0)) for _ in range(results)
+        cgutils.alloca_once_value(builder, _splat(wide_type, 0)) for _ in range(results)
     ]
     sums = [cgutils.alloca_once(builder, counted) for _ in totals]
-    full = _place(_FULL)
-    spans = builder.udiv(builder.add(steps, _place(_FULL - 1)), full)
+    full = place_of(_FULL)
+    spans = builder.udiv(builder.add(steps, place_of(_FULL - 1)), full)
     with cgutils.for_range(builder, spans) as span:
         base = builder.mul(span.index, full)
         left = builder.sub(steps, base)
@@ -354,21 +355,21 @@ def counted_bits(builder, addresses, steps, join):
             builder.store(_splat(counted, 0), total)
         with cgutils.for_range(builder, some) as loop:
             step = builder.add(base, loop.index)
-            found = [builder.load(builder.gep(x, [step]), align=8) for x in starts]
-            for total, vector in zip(sums, join(found), strict=True):
+            vectors = [builder.load(builder.gep(x, [step]), align=8) for x in starts]
+            for total, vector in zip(sums, join(vectors), strict=True):
                 more = builder.call(count, [builder.bitcast(vector, counted)])
                 builder.store(builder.add(builder.load(total), more), total)
         for total, part in zip(totals, sums, strict=True):
             more = builder.load(part)
             if not _COUNTS_VECTORS:  # every other byte, and those between
-                more = builder.bitcast(more, kept)
-                even = builder.and_(more, _splat(kept, 255))
-                more = builder.add(even, builder.lshr(more, _splat(kept, 8)))
+                more = builder.bitcast(more, wide_type)
+                even = builder.and_(more, _splat(wide_type, 255))
+                more = builder.add(even, builder.lshr(more, _splat(wide_type, 8)))
             builder.store(builder.add(builder.load(total), more), total)
-    found = [builder.load(total) for total in totals]
+    loaded = [builder.load(total) for total in totals]
     if _COUNTS_VECTORS:
-        return [builder.call(add, [total]) for total in found]
-    wide = [builder.call(add, [builder.zext(total, final)]) for total in found]
+        return [builder.call(add, [total]) for total in loaded]
+    wide = [builder.call(add, [builder.zext(total, final)]) for total in loaded]
     return [builder.zext(total, _WORD) for total in wide]
 
 
@@ -382,11 +383,11 @@ def _add_tile(context, planes, i, j, steps, out):
     def generate(context, builder, signature, arguments):
         data, i, j, steps, table = arguments
         rows, columns = (
-            [builder.add(first, _place(side)) for side in range(SIDE)]
+            [builder.add(first, place_of(side)) for side in range(SIDE)]
             for first in (i, j)
         )
         starts = [
-            _pointer(context, builder, planes, data, plane, _place(0))
+            element_pointer(context, builder, planes, data, plane, place_of(0))
             for plane in (*rows, *columns)
         ]
 
@@ -396,7 +397,7 @@ def _add_tile(context, planes, i, j, steps, out):
 
         counts = counted_bits(builder, starts, steps, join)
         for count, place in zip(counts, product(rows, columns), strict=True):
-            cell = _pointer(context, builder, out, table, *place)
+            cell = element_pointer(context, builder, out, table, *place)
             builder.store(builder.add(builder.load(cell), count), cell)
         return context.get_dummy_value()
 
@@ -405,7 +406,7 @@ def _add_tile(context, planes, i, j, steps, out):
 
 
 @compile_loop
-def _empty_planes(count, words):
+def empty_planes(count, words):
     """Return planes without a bit.
 
     They begin with a line of the cache: a vector that lies in two is loaded twice.
@@ -456,15 +457,15 @@ def _short_codes(source, order, low, high, base, short):
 
 
 @compile_loop
-def plane_counts(codes, order, columns, kept, owner, low, high, margins, pairs):
+def plane_counts(codes, order, columns, planes_of, owner, low, high, margins, pairs):
     """Add the bits of every plane to `margins`, those that two share to `pairs`.
 
-    The first ``kept[j]`` categories of each of the `columns` have a plane; `owner` is
-    the column of every plane, filled up to a multiple of `SIDE`. Rows are those from
+    The first ``planes_of[j]`` categories of each of the `columns` have a plane; `owner`
+    is the column of every plane, filled up to a multiple of `SIDE`. Rows are those from
     `low` to `high`, or with an `order` those at these places of it. Of `pairs` only
     cells right of the diagonal whose columns differ are meant.
     """
-    planes = _empty_planes(owner.size, WORDS)
+    planes = empty_planes(owner.size, WORDS)
     short = np.empty(BLOCK, np.uint8)
     for start in range(low, high, BLOCK):
         end = min(high, start + BLOCK)
@@ -472,9 +473,9 @@ def plane_counts(codes, order, columns, kept, owner, low, high, margins, pairs):
         used = short[: 64 * words]
         plane = 0
         for j in range(columns.size):
-            for base in range(0, kept[j], NONE):
+            for base in range(0, planes_of[j], NONE):
                 _short_codes(codes[columns[j]], order, start, end, base, used)
-                for code in range(min(kept[j] - base, NONE)):
+                for code in range(min(planes_of[j] - base, NONE)):
                     _write_plane(used, np.uint8(code), words, planes[plane])
                     margins[plane] += _ones(planes[plane, :words])
                     plane += 1
@@ -486,12 +487,12 @@ def _ones(words):
     """Return the number of bits that are set."""
     count = np.uint64(0)
     for w in range(words.size):
-        count += _popcount(words[w])
+        count += popcount(words[w])
     return np.int64(count)
 
 
 @compile_loop
-def complete(margins, pairs, kept, n, out):
+def complete(margins, pairs, planes_of, n, out):
     """Fill `out` with the counts of all categories, the last ones included.
 
     The last indicator of a column is 1 minus the others, so in every row of `pairs` the
@@ -499,15 +500,15 @@ def complete(margins, pairs, kept, n, out):
     margins.
     """
     full = np.empty(len(out), np.int64)
-    _widen(margins, n, kept, 0, full, 0)
+    _widen(margins, n, planes_of, 0, full, 0)
     plane = begin = 0
-    for i in range(kept.size):
-        end = begin + kept[i]
+    for i in range(planes_of.size):
+        end = begin + planes_of[i]
         last = out[end]
         last[end + 1 :] = full[end + 1 :]
         for c in range(begin, end):
             row = out[c]
-            _widen(pairs[plane], full[c], kept, i + 1, row, end + 1)
+            _widen(pairs[plane], full[c], planes_of, i + 1, row, end + 1)
             for b in range(end + 1, last.size):
                 last[b] -= row[b]
             plane += 1
@@ -518,18 +519,18 @@ def complete(margins, pairs, kept, n, out):
 
 
 @compile_loop
-def _widen(counts, total, kept, first, out, start):
+def _widen(counts, total, planes_of, first, out, start):
     """Copy counts of the columns from `first` on, each with what is left of `total`.
 
     Column j of `out` begins at `start`, that of `counts` one place less per column.
     """
     place = start
-    for j in range(first, kept.size):
+    for j in range(first, planes_of.size):
         left = total
-        for q in range(place, place + kept[j]):
+        for q in range(place, place + planes_of[j]):
             out[q] = counts[q - j]
             left -= counts[q - j]
-        place += kept[j]
+        place += planes_of[j]
         out[place] = left
         place += 1
 

@@ -209,8 +209,8 @@ def label_sums(codes: ArrayLike, sizes: Sizes, V: ArrayLike) -> NDArray[np.float
             rows = slice(low, low + BLOCK // 4)
             places = table[j, rows].astype(np.int64)
             for k in range(values.shape[1]):
-                found = np.bincount(places, values[rows, k], len(target))
-                target[:, k] += found[: len(target)]
+                added = np.bincount(places, values[rows, k], len(target))
+                target[:, k] += added[: len(target)]
     return out
 
 
@@ -263,8 +263,8 @@ def _without_padding(table: NDArray[Any], sizes: NDArray[Any]) -> NDArray[Any]:
     d, levels, k = table.shape
     if (np.asarray(sizes) == levels).all():
         return table.reshape(d * levels, k)
-    held: NDArray[Any] = table[np.arange(levels) < np.asarray(sizes)[:, None]]
-    return held
+    entries: NDArray[Any] = table[np.arange(levels) < np.asarray(sizes)[:, None]]
+    return entries
 
 
 def _is_wide(codes: NDArray[Any], sizes: NDArray[np.int64]) -> bool:
@@ -357,7 +357,7 @@ def mirror(out: NDArray[np.float64]) -> None:
 
 def product(
     codes: NDArray[Any],
-    kept: NDArray[np.int64],
+    planes_of: NDArray[np.int64],
     weights: NDArray[np.float64] | None = None,
 ) -> NDArray[Any]:
     """Return `W.T @ W` or `W.T @ diag(weights) @ W` of each column's first categories.
@@ -365,16 +365,16 @@ def product(
     In float32 without weights, exact because no count of a block reaches 2**24; in
     float64 with weights.
     """
-    D = int(kept.sum())
+    D = int(planes_of.sum())
     n = codes.shape[1]
     rows = min(PRODUCT_ROWS, max(256, 2**22 // max(1, D)))  # 16 MB of float32
-    first = np.cumsum(kept) - kept
+    first = np.cumsum(planes_of) - planes_of
     total: NDArray[Any] = np.zeros((D, D), np.int64 if weights is None else np.float64)
     for low in range(0, n, rows):
         block = codes[:, low : low + rows]
         Z = np.empty((D, block.shape[1]), np.float32 if weights is None else np.float64)
-        for category in range(int(kept.max(initial=0))):
-            columns = np.flatnonzero(kept > category)
+        for category in range(int(planes_of.max(initial=0))):
+            columns = np.flatnonzero(planes_of > category)
             Z[first[columns] + category] = block[columns] == category
         other = Z if weights is None else Z * weights[low : low + rows]
         total += (Z @ other.T).astype(total.dtype)

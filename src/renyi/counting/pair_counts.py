@@ -175,8 +175,8 @@ def table_bytes(sizes: Sizes, n_classes: int = 0, entries: float = np.inf) -> in
     total = int(lengths.sum())
     if n_classes or not sparse_counts.is_large(sizes):
         return 8 * max(1, n_classes) * total * total
-    held = min(entries, total * total - float(lengths @ lengths)) + total
-    return sparse_counts.ENTRY_BYTES * int(held)
+    stored = min(entries, total * total - float(lengths @ lengths)) + total
+    return sparse_counts.ENTRY_BYTES * int(stored)
 
 
 def check_table_size(sizes: Sizes, n_classes: int, entries: float) -> None:
@@ -228,17 +228,17 @@ def _sparse(
     few = np.flatnonzero(np.repeat(~long, sizes))
     table = _count(codes[~long], sizes[~long], weights, threads, None)
     rows, columns, counts = sparse_counts.entries(table)
-    found = [(few[rows], few[columns], counts)]
+    entries = [(few[rows], few[columns], counts)]
     for j in np.flatnonzero(long).tolist():
         alone = np.bincount(codes[j], weights, sizes[j])
-        found.append((*2 * (np.arange(starts[j], starts[j + 1]),), alone))
+        entries.append((*2 * (np.arange(starts[j], starts[j + 1]),), alone))
         for i in np.flatnonzero(~long | (np.arange(len(sizes)) < j)).tolist():
             a = min(i, j)
             b = max(i, j)
             both = (codes[a], codes[b]), (int(sizes[a]), int(sizes[b]))
             rows, columns, counts = sparse_counts.two_columns(*both, weights)
-            found.append((starts[a] + rows, starts[b] + columns, counts))
-    return sparse_counts.from_entries(found, int(starts[-1]), dtype)
+            entries.append((starts[a] + rows, starts[b] + columns, counts))
+    return sparse_counts.from_entries(entries, int(starts[-1]), dtype)
 
 
 def _exact(
@@ -377,10 +377,10 @@ def histogram_seconds(n: int, sizes: Lengths, per_row: float) -> float:
 def product_seconds(n: int, sizes: Lengths, weighted: bool) -> float:
     """Estimate the time of a product; it decides on weighted sums, too."""
     total = float(sizes.sum())
-    kept = total if weighted else total - sizes.size
+    planes = total if weighted else total - sizes.size
     # In float64 an operation takes twice as long, and symmetry is not made use of.
     per_cell = 4 * PRODUCT_SECONDS if weighted else PRODUCT_SECONDS
-    return n * kept * (kept * per_cell + ONE_HOT_SECONDS) + CELL_SECONDS * total**2
+    return n * planes * (planes * per_cell + ONE_HOT_SECONDS) + CELL_SECONDS * total**2
 
 
 @lru_cache(256)

@@ -89,14 +89,14 @@ def entries(table: Table) -> Entries:
         rows = np.repeat(np.arange(table.shape[0]), np.diff(table.indptr))
         upper = np.flatnonzero(rows <= table.indices)
         return rows[upper], table.indices[upper].astype(np.int64), table.data[upper]
-    found = []
+    entries = []
     size = max(len(table), 1)
     step = max(1, _CELLS // size)  # some lines at a time: the table may be large
     for low in range(0, size, step):
         lines = table[low : low + step, low:]
         rows, columns = np.nonzero(np.triu(lines))
-        found.append((low + rows, low + columns, lines[rows, columns]))
-    rows, columns, counts = map(np.concatenate, zip(*found, strict=True))
+        entries.append((low + rows, low + columns, lines[rows, columns]))
+    rows, columns, counts = map(np.concatenate, zip(*entries, strict=True))
     return rows, columns, counts
 
 
@@ -166,11 +166,11 @@ class Blocks:
         second = self._starts[j]
         rows, columns = np.nonzero(counts) if i < j else 2 * (np.arange(len(counts)),)
         places = first + rows, second + columns
-        found = counts[rows, columns] if i < j else counts
+        upper = counts[rows, columns] if i < j else counts
         if self._entries is None:
-            self._table[places] = self._table[places[::-1]] = found
+            self._table[places] = self._table[places[::-1]] = upper
         else:
-            self._entries.append((*places, found))
+            self._entries.append((*places, upper))
 
     def table(self) -> Table:
         """Return the whole table."""
@@ -189,11 +189,11 @@ def two_columns(
     cells = sizes[0] * sizes[1]
     if cells <= BLOCK_CELLS * joint.size:
         table = np.bincount(joint, weights, cells)
-        found = np.flatnonzero(table)
-        counts = table[found]
+        pairs = np.flatnonzero(table)
+        counts = table[pairs]
     elif weights is None:
-        found, counts = np.unique(joint, return_counts=True)
+        pairs, counts = np.unique(joint, return_counts=True)
     else:
-        found, place = np.unique(joint, return_inverse=True)
+        pairs, place = np.unique(joint, return_inverse=True)
         counts = np.bincount(place, weights)
-    return found // sizes[1], found % sizes[1], counts
+    return pairs // sizes[1], pairs % sizes[1], counts

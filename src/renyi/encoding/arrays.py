@@ -177,12 +177,12 @@ def _runs(kinds: list[Any]) -> Iterator[tuple[Any, list[int]]]:
         for kind, run in groupby(range(len(kinds)), kinds.__getitem__):
             yield kind, list(run)
         return
-    found: dict[Any, list[int]] = {}
+    groups: dict[Any, list[int]] = {}
     for j, kind in enumerate(kinds):
         # Other types are slow to compare, and taken column by column.
         key = kind if isinstance(kind, np.dtype) else type(kind)
-        found.setdefault(key, []).append(j)
-    for places in found.values():
+        groups.setdefault(key, []).append(j)
+    for places in groups.values():
         yield kinds[places[0]], places
 
 
@@ -294,8 +294,8 @@ def _together(names: Sequence[str], columns: list[Any]) -> Iterator[Block]:
 
 
 def _from_arrow(name: str, column: Any) -> Block:
-    column = plain_array(_one_array(column))
     check_type(name, column.type)
+    column = plain_array(_one_array(column))
     if pa.types.is_decimal(column.type):
         column = from_decimals(column)
     kind = column.type
@@ -405,19 +405,22 @@ def _from_objects(names: Sequence[str], X: NDArray[Any]) -> Iterator[LabelBlock]
         yield from _labels_of_objects(names, cells, len(names) >= _WIDE)
     except TypeError as error:
         pairs = zip(names, cells, strict=True)
-        name = next((name for name, column in pairs if not _hashable(column)), None)
+        name = next((name for name, column in pairs if not _readable(column)), None)
         where = "A cell" if name is None else f"A cell of column {name!r}"
         raise TypeError(
-            f"{where} holds something that is neither a number nor a string "
-            f"({error}): argument must be a string or a number in every cell."
+            f"{where} is not something that renyi reads ({error}): argument must be a "
+            "string or a number in every cell."
         ) from None
 
 
-def _hashable(cells: NDArray[Any]) -> bool:
+def _readable(cells: NDArray[Any]) -> bool:
+    """Whether every cell can be a label."""
     try:
-        return hash(tuple(cells)) is not None
+        for cell in dict.fromkeys(cells):
+            plain_label(cell)
     except TypeError:
         return False
+    return True
 
 
 def _labels_of_objects(
@@ -451,8 +454,8 @@ def _labels_of_objects(
 
 def _mixed(name: str, cells: NDArray[Any]) -> LabelBlock:
     places: dict[tuple[type, Any], int] = {}
-    found = [places.setdefault((type(v), v), len(places)) for v in cells.tolist()]
-    return as_labels([name], np.array([found]), [value for _, value in places])
+    codes = [places.setdefault((type(v), v), len(places)) for v in cells.tolist()]
+    return as_labels([name], np.array([codes]), [value for _, value in places])
 
 
 def as_labels(
@@ -462,7 +465,13 @@ def as_labels(
     categorical: bool = False,
 ) -> LabelBlock:
     """Sort the labels, merge those of the same text, give missing cells a code."""
-    labels, places = ranked([plain_label(v) for v in values])
+    try:
+        labels, places = ranked([plain_label(v) for v in values])
+    except TypeError as error:
+        where = f"Column {names[0]!r}" if len(names) == 1 else "A column"
+        raise TypeError(
+            f"{where} has a cell that renyi does not read: {error}."
+        ) from None
     dtype = np.min_scalar_type(len(labels))
     table = np.array([*places, len(labels)], dtype)  # the last entry serves code -1
     return LabelBlock(names, table[codes], labels, categorical)
@@ -485,8 +494,8 @@ def split_by_kind(
                 or is_binned(True, len(np.unique(part.values[~np.isnan(values)])))
             ):  # there are many integers; are there, without missing codes?
                 return [part._replace(values=values)]
-        codes, found = pd.factorize(part.values)
-        return [as_labels([part.name], codes[None, :], found.tolist())]
+        codes, values = pd.factorize(part.values)
+        return [as_labels([part.name], codes[None, :], values.tolist())]
     if numeric is not None:
         chosen = np.array([name in numeric for name in part.names])
     elif part.categorical:
@@ -500,9 +509,9 @@ def split_by_kind(
         cells = (part.names[j], part.labels, part.codes[j])
         pieces.append(NumberColumn(cells[0], *label_numbers(*cells, missing)))
     if not chosen.all():
-        kept = np.flatnonzero(~chosen).tolist()
-        names = [part.names[j] for j in kept]
-        pieces.append(part._replace(names=names, codes=part.codes[kept]))
+        rest = np.flatnonzero(~chosen).tolist()
+        names = [part.names[j] for j in rest]
+        pieces.append(part._replace(names=names, codes=part.codes[rest]))
     return pieces
 
 
@@ -536,19 +545,19 @@ def label_counts(part: LabelBlock, weights: Any = None) -> NDArray[Any]:
     width = len(part.labels) + 1
     d, n = codes.shape
     if weights is None and width <= 12:
-        found = np.zeros((width, d), bool)
+        occurs = np.zeros((width, d), bool)
         if n > 4096:  # most tables show all their labels early
             for k in range(width):
-                found[k] = (codes[:, :2048] == k).any(axis=1)
-            if found[:-1].all() and int(codes.max()) < width - 1:
-                return found.T
+                occurs[k] = (codes[:, :2048] == k).any(axis=1)
+            if occurs[:-1].all() and int(codes.max()) < width - 1:
+                return occurs.T
         lowest = codes.min(axis=1)
         highest = codes.max(axis=1)
         for k in range(int(lowest.min()), int(highest.max()) + 1):
             # Only labels between the extremes need a look at all cells.
             between = (lowest < k) & (k < highest)
-            found[k] |= (lowest == k) | (highest == k)
-            if (between & ~found[k]).any():
-                found[k] |= (codes == k).any(axis=1)
-        return found.T
+            occurs[k] |= (lowest == k) | (highest == k)
+            if (between & ~occurs[k]).any():
+                occurs[k] |= (codes == k).any(axis=1)
+        return occurs.T
     return np.array([np.bincount(row, weights, width) for row in codes])

@@ -17,7 +17,6 @@ import re
 from collections.abc import Mapping
 from functools import reduce
 from typing import Any
-from uuid import UUID
 
 import numpy as np
 import pyarrow as pa
@@ -54,12 +53,13 @@ _COMMA = r"^[+-]?(\d+,\d+|\d{1,3}(,\d{3})+)$"  # a decimal comma, or thousands
 _NOT_A_NUMBER = ("nan", "NaN", "NAN")
 _NUMBERLIKE = r"[+-]?\.?\d|(nan|NaN|NAN)$"  # how a number begins, or none at all
 _SMALL_INTEGER = r"^-?\d{1,18}$"
-_DAYS = (-12_687_428, 11_248_737)  # of the years that Arrow writes as texts
-_WITHOUT_VIEWS = {
-    pa.string_view(): pa.large_string(),
-    pa.binary_view(): pa.large_binary(),
-}
-_LABELS = pa.dictionary(pa.int32(), pa.string())
+_DAYS = (-719_162, 2_932_896)  # since 1970, from the year 1 to the year 9999
+_READ = (
+    *(pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view),
+    *(pa.types.is_boolean, pa.types.is_integer, pa.types.is_floating),
+    *(pa.types.is_decimal, pa.types.is_date, pa.types.is_time, pa.types.is_timestamp),
+    pa.types.is_null,
+)
 _FEW = 64
 _MANY = 256  # columns and rows of tables whose columns are read together
 _SHORT = 4096
@@ -72,10 +72,14 @@ _ROWS = 2**14  # that are looked at at once: their texts stay in cache
 
 
 def check_type(name: str, kind: pa.DataType) -> None:
-    """Raise an error that names a column whose cells are no labels and no numbers."""
-    if pa.types.is_nested(kind) and not pa.types.is_dictionary(kind):
+    """Raise an error that names a column whose type renyi does not read."""
+    inner = kind.value_type if pa.types.is_dictionary(kind) else kind
+    zoned = pa.types.is_timestamp(inner) and inner.tz is not None
+    if zoned or not any(is_kind(inner) for is_kind in _READ):
         raise TypeError(
-            f"Column {name!r} holds nested values ({kind}): give it one value a row."
+            f"Column {name!r} has the type {str(kind):.60}, which renyi does not read: "
+            "cast it to text or to a number (in pandas, .astype(str); in SQL, "
+            "CAST(… AS VARCHAR)), or leave it out (on the command line, --drop)."
         )
 
 
@@ -92,45 +96,22 @@ def check_moments(name: str, values: Array) -> None:
     first, last = _DAYS
     if low is not None and not first * day <= low <= high < (last + 1) * day:
         raise ValueError(
-            f"Column {name!r} holds timestamps outside the years -32767 to 32767 "
-            f"({kind}): correct them, or convert them to text or numbers."
+            f"Column {name!r} has dates outside the years 1 to 9999 ({kind}): correct "
+            "them, or cast them to text."
         )
-
-
-def plain_type(kind: pa.DataType) -> pa.DataType:
-    """Return the type that `plain_array` gives values of a type."""
-    if isinstance(kind, pa.BaseExtensionType):
-        named = {"arrow.uuid": _LABELS, "arrow.bool8": pa.bool_()}
-        return named.get(kind.extension_name) or plain_type(kind.storage_type)
-    if pa.types.is_run_end_encoded(kind):
-        return plain_type(kind.value_type)
-    return _WITHOUT_VIEWS.get(kind, kind)
 
 
 def plain_array(column: Array) -> Array:
-    """Return the values of an extension type, or of one that Arrow can do little with.
-
-    UUIDs are their texts, runs are decoded, and views are plain texts or bytes.
-    """
-    kind = column.type
-    if getattr(kind, "extension_name", "") == "arrow.uuid":
-        cells = column.storage.dictionary_encode()
-        texts = [str(UUID(bytes=value)) for value in cells.dictionary.to_pylist()]
-        return pa.DictionaryArray.from_arrays(
-            cells.indices, pa.array(texts, pa.string())
-        )
-    if isinstance(kind, pa.BaseExtensionType):
-        return plain_array(column.storage).cast(plain_type(kind))
-    if pa.types.is_run_end_encoded(kind):
-        return plain_array(pc.run_end_decode(column))
-    made = plain_type(kind)
-    return column if made is kind else column.cast(made)
+    """Return views of text as plain text, which Arrow can do more with."""
+    views = pa.types.is_string_view(column.type)
+    return column.cast(pa.large_string()) if views else column
 
 
 def without_views(table: pa.Table) -> pa.Table:
     """Return a table from which Arrow can take rows, which it cannot do from views."""
-    plain = [_WITHOUT_VIEWS.get(kind, kind) for kind in table.schema.types]
-    if plain == table.schema.types:
+    kinds = table.schema.types
+    plain = [pa.large_string() if kind == pa.string_view() else kind for kind in kinds]
+    if plain == kinds:
         return table
     return table.cast(pa.schema(zip(table.column_names, plain, strict=True)))
 
@@ -181,11 +162,11 @@ def weight_floats(name: str, column: Array, start: int | None = 0) -> Floats:
                 raise no_weight(start, column[0].as_py(), name) from None
             half = len(column) // 2
             pieces = column[:half], column[half:]
-    found = []
+    weights = []
     for piece in pieces:
-        found.append(weight_floats(name, piece, start))
+        weights.append(weight_floats(name, piece, start))
         start = None if start is None else start + len(piece)
-    return np.concatenate(found)
+    return np.concatenate(weights)
 
 
 def from_decimals(column: Array) -> Array:
@@ -221,18 +202,15 @@ def coded(column: Array) -> tuple[Array, Array]:
             column = from_decimals(column)
         # Never null_encoding="encode": on string views it turns null into "".
         column = column.dictionary_encode()
-    values = plain_array(column.dictionary)
-    if pa.types.is_dictionary(values.type):
-        values = values.dictionary_decode()
-    return column.indices, values
+    return column.indices, plain_array(column.dictionary)
 
 
 def filled(indices: Array) -> NDArray[Any]:
     """Return indices as an array, -1 for null, which alone would make them floats."""
     if pa.types.is_unsigned_integer(indices.type):
         indices = indices.cast(pa.int64())
-    found: NDArray[Any] = pc.fill_null(indices, -1).to_numpy()
-    return found
+    places: NDArray[Any] = pc.fill_null(indices, -1).to_numpy()
+    return places
 
 
 def labels(dictionary: Array, text: str, missing: frozenset[str]) -> list[Label]:
@@ -248,8 +226,8 @@ def labels(dictionary: Array, text: str, missing: frozenset[str]) -> list[Label]
     elif text in ("integers", "numbers"):
         kind = pa.int64() if text == "integers" else pa.float64()
         dictionary = without(dictionary, missing).cast(kind)
-    found = [plain_label(value) for value in entries(dictionary)]
-    return [None if label_text(label) in missing else label for label in found]
+    values = [plain_label(value) for value in entries(dictionary)]
+    return [None if label_text(label) in missing else label for label in values]
 
 
 def trimmed(texts: Array) -> Array:
@@ -301,8 +279,8 @@ def numbers(
         cells = as_floats(column)
     else:  # labels that the user wants as numbers
         indices, dictionary = coded(column)
-        found = labels(dictionary, "words" if text else "", frozenset())
-        ordered, places = ranked(found)
+        known = labels(dictionary, "words" if text else "", frozenset())
+        ordered, places = ranked(known)
         codes = np.array([*places, len(ordered)])[filled(indices)]
         return label_numbers(name, ordered, codes, missing)
     return without_missing(cells.to_numpy(zero_copy_only=False), missing), whole
@@ -364,10 +342,10 @@ class TextKind:
     ) -> bool:
         """Add cells as `add` does if none of a few texts looks like a number."""
         pairs = zip(dictionary.to_pylist(), counts.tolist(), strict=True)
-        found = [(text, count) for text, count in pairs if count and text is not None]
-        if any(text != text.strip() for text, _ in found):
+        counted = [(text, count) for text, count in pairs if count and text is not None]
+        if any(text != text.strip() for text, _ in counted):
             return False
-        words = [(text, count) for text, count in found if text not in missing]
+        words = [(text, count) for text, count in counted if text not in missing]
         if any(re.match(_NUMBERLIKE, text) for text, _ in words):
             return False
         cells = sum(count for _, count in words)
@@ -395,9 +373,9 @@ class TextKind:
             self.figures = _some(self.figures, texts, MAX_INTEGER_LABELS)
             return
         matches = pc.match_substring_regex(texts, _NUMBER)
-        found = texts.filter(matches)
-        self.whole_figures = self.whole_figures and _reads(found, _INTEGER)
-        self.figures = _some(self.figures, found, MAX_INTEGER_LABELS)
+        figures = texts.filter(matches)
+        self.whole_figures = self.whole_figures and _reads(figures, _INTEGER)
+        self.figures = _some(self.figures, figures, MAX_INTEGER_LABELS)
         places = np.flatnonzero(~matches.to_numpy(zero_copy_only=False))
         if len(places):
             self.word_cells += int(counts[places].sum())
@@ -514,7 +492,7 @@ def typed_columns(
     kinds: Mapping[str, str],
 ) -> list[Array]:
     """Return columns of text, each as `typed` does; short ones many at a time."""
-    found = dict.fromkeys(columns)
+    read = dict.fromkeys(columns)
     groups: dict[str | None, list[str]] = {}
     rows = len(next(iter(columns.values()), ()))
     if 0 < rows < _SHORT and len(columns) >= _MANY:
@@ -525,10 +503,10 @@ def typed_columns(
         for low in range(0, len(names), step):
             some = names[low : low + step]
             cells = pa.concat_arrays([c for n in some for c in columns[n].chunks])
-            found.update(zip(some, _together(cells, rows, missing, kind), strict=True))
+            read.update(zip(some, _together(cells, rows, missing, kind), strict=True))
     return [
         typed(name, column, missing, kinds.get(name)) if cells is None else cells
-        for (name, column), cells in zip(columns.items(), found.values(), strict=True)
+        for (name, column), cells in zip(columns.items(), read.values(), strict=True)
     ]
 
 
@@ -562,9 +540,9 @@ def _together(
 
     def every(*flags: Array) -> NDArray[np.bool_]:
         """Whether all known cells of a column are of one of these."""
-        held = reduce(pc.or_, (texts.is_null(), *flags))
-        found = pc.fill_null(held.take(indices), True).to_numpy(zero_copy_only=False)
-        return np.asarray(found.reshape(count, rows).all(axis=1))
+        fits = reduce(pc.or_, (texts.is_null(), *flags))
+        cells = pc.fill_null(fits.take(indices), True).to_numpy(zero_copy_only=False)
+        return np.asarray(cells.reshape(count, rows).all(axis=1))
 
     empty = every()
     no_number = every(pc.invert(like))
@@ -576,12 +554,12 @@ def _together(
         whole[:] = no_number[:] = False
     made: list[Array | None] = []
     for j in range(count):
-        found = None
+        cells = None
         if empty[j] or no_number[j]:
-            found = words
+            cells = words
         elif known[j]:
-            found = integers if whole[j] else floats
-        made.append(None if found is None else found.slice(j * rows, rows))
+            cells = integers if whole[j] else floats
+        made.append(None if cells is None else cells.slice(j * rows, rows))
     return made
 
 
@@ -613,17 +591,17 @@ def typed(
         return column
     if kind == "number":
         return _text_floats(name, cells)
-    found = TextKind()
+    text_kind = TextKind()
     present = cells.drop_null()
     for low in range(0, len(present), _ROWS):
         seen = pc.value_counts(present[low : low + _ROWS])
-        found.add(seen.field("values"), seen.field("counts").to_numpy())
+        text_kind.add(seen.field("values"), seen.field("counts").to_numpy())
     if kind is None:
-        found.warn(name)
-    if found.name == "words":
+        text_kind.warn(name)
+    if text_kind.name == "words":
         return column
     try:
-        return cells.cast(pa.int64() if found.name == "integers" else pa.float64())
+        return cells.cast(pa.int64() if text_kind.name == "integers" else pa.float64())
     except pa.ArrowInvalid:  # a number that Arrow does not read
         return column
 

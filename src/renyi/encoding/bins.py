@@ -140,8 +140,8 @@ class Sample:
         return self
 
     def _kept(self, hashes: NDArray[np.uint64]) -> NDArray[np.uint64]:
-        kept: NDArray[np.uint64] = hashes[hashes >> np.uint64(64 - self.bits) == 0]
-        return kept
+        few: NDArray[np.uint64] = hashes[hashes >> np.uint64(64 - self.bits) == 0]
+        return few
 
 
 class Sketch:
@@ -216,18 +216,18 @@ class Sketch:
     @classmethod
     def from_parts(cls, numbers: Any, arrays: dict[str, NDArray[Any]]) -> Sketch:
         """Return the sketch of its parts, checked: they may be of a damaged file."""
-        found = cls()
+        sketch = cls()
         sample = Sample()
         try:
-            found._shift = int(numbers["shift"])
+            sketch._shift = int(numbers["shift"])
             sample.bits = int(numbers["bits"])
-            found._cells = Cells(*(arrays[name] for name in Cells._fields))
+            sketch._cells = Cells(*(arrays[name] for name in Cells._fields))
             sample.hashes = hashes = arrays["hashes"]
         except (KeyError, TypeError, ValueError):
             raise ValueError("the sketch is not valid") from None
-        low, high, weight = found._cells
+        low, high, weight = sketch._cells
         good = (
-            0 <= found._shift <= _MAX_SHIFT
+            0 <= sketch._shift <= _MAX_SHIFT
             and low.dtype == high.dtype == np.float64
             and low.shape == high.shape == (low.size,)
             and low.size <= MOST
@@ -235,7 +235,7 @@ class Sketch:
             and weight.dtype in (np.int64, np.float64)
             and weight.shape == low.shape
             and bool((weight > 0).all())
-            and ascending(keys(low) >> found._shift)
+            and ascending(keys(low) >> sketch._shift)
             and _LEAST_BITS <= sample.bits < 64
             and hashes.dtype == np.uint64
             and hashes.shape == (hashes.size,)
@@ -245,9 +245,9 @@ class Sketch:
         )
         if not good:
             raise ValueError("the sketch is not valid")
-        if found._shift:
-            found._sample = sample
-        return found
+        if sketch._shift:
+            sketch._sample = sample
+        return sketch
 
 
 # ---- bins
@@ -307,16 +307,16 @@ def _edges_around(
     lower = set(low.tolist())
     upper = {_step(value, integer) for value in high.tolist()}
     candidates = sorted({*cuts.tolist(), *lower, *upper})
-    held = np.bincount(
+    rows_of_bins = np.bincount(
         np.searchsorted(candidates, points, side="right"), minlength=len(candidates) + 1
     )
     edges: list[float] = []
-    for edge, count in zip(candidates, held[:-1], strict=True):
+    for edge, count in zip(candidates, rows_of_bins[:-1], strict=True):
         if count:
             edges.append(edge)
         elif edge in lower and edges:
             edges[-1] = edge  # nothing between two frequent values: one edge serves
-    if not held[-1]:
+    if not rows_of_bins[-1]:
         edges.pop()
     return np.array(edges)
 

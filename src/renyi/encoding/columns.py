@@ -1,10 +1,9 @@
 """Labels and columns: what is known of each column of a table.
 
 Labels are compared by their text: 1, 1.0 and "1" are one label, whatever file or frame
-they came from. A moment is one label, whether its column counts seconds or nanoseconds,
-and in whatever zone it is shown: its text is that of Arrow without the zeros that end a
-fraction of a second, in UTC where there is a zone. A duration is a number of seconds;
-so is an interval, whose months have 30 days.
+they came from. A moment is one label, whether its column counts seconds or nanoseconds:
+its text is that of Arrow without the zeros that end a fraction of a second. Durations,
+times with a zone, bytes and nested values are rejected: users cast them.
 
 Ten thousand columns usually have a handful of different descriptions between them
 (genotypes, yes/no questions), so `Columns` stores each description once: building,
@@ -32,13 +31,13 @@ RARE = "(rare)"
 MISSING_TEXT = "(missing)"
 
 DIGITS = {"s": 0, "ms": 3, "us": 6, "ns": 9}  # of a second in each unit of time
-_DAY = 86_400 * 10**9  # nanoseconds
 # The zeros that end a fraction, and what is left of it.
-_ZEROS = r"(?:\.0+|(\.\d*[1-9])0+)(Z?)$"
-_REST = r"\1\2"
-_TIMES = (
-    *(datetime.date, datetime.time, datetime.timedelta),
-    *(np.datetime64, np.timedelta64, pa.MonthDayNano),
+_ZEROS = r"(?:\.0+|(\.\d*[1-9])0+)$"
+_REST = r"\1"
+_TIMES = (datetime.date, datetime.time, np.datetime64)
+_REJECTED = (
+    *(bytes, datetime.timedelta, np.timedelta64, pa.MonthDayNano),
+    *(dict, list, set, tuple, np.ndarray),
 )
 
 
@@ -51,25 +50,18 @@ def plain_label(value: Any) -> Label:
         return str(value)
     if value is None or (pd.api.types.is_scalar(value) and pd.isna(value)):
         return None
+    if isinstance(value, _REJECTED) or getattr(value, "tzinfo", None) is not None:
+        raise TypeError(f"{value!r:.60} is neither text nor a number: cast it")
     if isinstance(value, _TIMES):
-        if isinstance(value, (pd.Timestamp, pd.Timedelta)):
+        if isinstance(value, pd.Timestamp):
             return str(time_texts(pa.array(pd.Series([value])))[0])  # nanoseconds too
-        if isinstance(value, datetime.timedelta):  # which 64 bits may not hold
-            ticks = value // datetime.timedelta(microseconds=1)
-            return f"{Decimal(ticks).scaleb(-6).normalize():f}"
         return str(time_texts(pa.array([value]))[0])
     if isinstance(value, np.generic):
         value = value.item()
-    if isinstance(value, bytes):
-        return value.decode("utf-8", "backslashreplace")  # \xff and its like
     if isinstance(value, Decimal):
         return decimal_number(value)
     if isinstance(value, (bool, int, float)):
         return value
-    if isinstance(value, (dict, list, set)):
-        raise TypeError(
-            f"A cell holds {value!r}: argument must be a string or a number."
-        )
     return str(value)
 
 
@@ -79,25 +71,8 @@ def decimal_number(value: Decimal) -> int | float:
 
 
 def time_texts(times: Any) -> Any:
-    """Return the texts of an array of dates, times, durations or intervals."""
-    kind = times.type
-    interval = pa.types.is_interval(kind)
-    if interval or pa.types.is_duration(kind):
-        power = -9 if interval else -DIGITS[kind.unit]
-        if interval:  # as DuckDB's epoch_us has it in microseconds
-            found = times.to_pylist()
-            ticks = [
-                v and (30 * v.months + v.days) * _DAY + v.nanoseconds for v in found
-            ]
-        else:
-            ticks = times.cast(pa.int64()).to_pylist()
-        found = (n if n is None else f"{Decimal(n).scaleb(power):f}" for n in ticks)
-        texts = pa.array(found, pa.string())
-    else:
-        if pa.types.is_timestamp(kind) and kind.tz:
-            times = times.cast(pa.timestamp(kind.unit, "UTC"))
-        texts = times.cast(pa.string())
-    return pc.replace_substring_regex(texts, _ZEROS, _REST)
+    """Return the texts of an array of dates or times."""
+    return pc.replace_substring_regex(times.cast(pa.string()), _ZEROS, _REST)
 
 
 # Before version 3 pandas takes texts for one that differ behind a null character.
@@ -113,8 +88,8 @@ def factorized(
         or values.dtype.kind != "O"
         or not any(isinstance(v, str) and "\0" in v for v in values)
     ):
-        codes, found = pd.factorize(values, sort=sort)
-        return codes, np.asarray(found)
+        codes, uniques = pd.factorize(values, sort=sort)
+        return codes, np.asarray(uniques)
     missing = pd.isna(values)
     known = dict.fromkeys(values[~missing])
     different = sorted(known) if sort else list(known)
@@ -145,18 +120,18 @@ def label_order(label: Label) -> tuple[int, float, str]:
     return (0, label, label_text(label))  # an integer may be too large for a float
 
 
-def ranked(found: Sequence[Label]) -> tuple[list[Label], list[int]]:
-    """Return the labels of different texts in order, and the place of each one found.
+def ranked(cells: Sequence[Label]) -> tuple[list[Label], list[int]]:
+    """Return the labels of different texts in order, and the place of each cell.
 
     A missing one has the place after the last.
     """
     first: dict[str, Label] = {}
-    for label in found:
+    for label in cells:
         if label is not None:
             first.setdefault(label_text(label), label)
     labels = sorted(first.values(), key=label_order)
     rank = {label_text(label): k for k, label in enumerate(labels)}
-    places = [len(labels) if v is None else rank[label_text(v)] for v in found]
+    places = [len(labels) if v is None else rank[label_text(v)] for v in cells]
     return labels, places
 
 

@@ -161,10 +161,10 @@ class Encoder:
             if isinstance(part, NumberColumn):
                 levels = self._bins(part, sample_weight, known.get(part.name), refuse)
                 return Columns(part.names, [levels], np.zeros(1, np.intp))
-            found = self._labels(part, sample_weight, known)
+            columns = self._labels(part, sample_weight, known)
             if refuse:
-                rules.check_identifiers(found, part.codes.shape[1])
-            return found
+                rules.check_identifiers(columns, part.codes.shape[1])
+            return columns
 
         columns, codes = self._encoded(X, learned)
         return dataclasses.replace(self, columns=columns), codes
@@ -216,13 +216,13 @@ class Encoder:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain form for JSON."""
-        found = {each.name: getattr(self, each.name) for each in fields(self)}
-        for name, value in found.items():
+        data = {each.name: getattr(self, each.name) for each in fields(self)}
+        for name, value in data.items():
             if isinstance(value, Columns):
-                found[name] = value.to_dict()
+                data[name] = value.to_dict()
             elif isinstance(value, tuple):
-                found[name] = list(value)
-        return found
+                data[name] = list(value)
+        return data
 
     @classmethod
     def from_dict(cls, data: Any) -> Encoder:

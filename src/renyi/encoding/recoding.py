@@ -59,21 +59,21 @@ def codes_in(encoder: Encoder, m: Marginals) -> list[NDArray[np.intp]]:
     settings = theirs.single
     where = {name: i for i, name in enumerate(theirs.base.names)}
     of_column = {}
-    for i in sorted({i for S in encoder._members for i in S}):
+    for i in sorted({i for S in encoder.members for i in S}):
         mine = encoder.base[i]
         other = theirs.base[where[mine.name]]
         of_column[i] = _column_codes(single, mine, other, settings)
-    found = []
-    for s, members in enumerate(encoder._members):
-        table = theirs._tables[s]
+    codes_of = []
+    for s, members in enumerate(encoder.members):
+        table = theirs.tables[s]
         size = len(theirs.columns[s].categories)
         inner = table[tuple(slice(0, k - 1) for k in table.shape)]
         cell = np.zeros(size + 1, np.intp)  # of each tuple, by the codes of its columns
         cell[inner.ravel()] = np.arange(inner.size)
         parts = np.unravel_index(cell[:size], inner.shape)
         mine_parts = [of_column[i][p] for i, p in zip(members, parts, strict=True)]
-        found.append(encoder._tables[s][tuple(mine_parts)].astype(np.intp))
-    return found
+        codes_of.append(encoder.tables[s][tuple(mine_parts)].astype(np.intp))
+    return codes_of
 
 
 def _column_codes(
@@ -103,8 +103,8 @@ def _column_codes(
 
 def _number_codes(encoder: Encoder) -> set[float]:
     """Return the missing codes that are numbers, such as -9."""
-    found = missing_numbers(missing_texts(encoder.missing))
-    return {code for code in found if math.isfinite(code)}
+    codes = missing_numbers(missing_texts(encoder.missing))
+    return {code for code in codes if math.isfinite(code)}
 
 
 def _one_code(encoder: Encoder, mine: Column, merged: Sequence[Label]) -> int:
@@ -146,10 +146,10 @@ def union(first: Encoder, second: Encoder) -> tuple[Encoder, list[Codes], list[C
         return _joined(first, mine, theirs)
 
     pairs = zip(first.single.columns, second.single.columns, strict=True)
-    found = []
+    joint = []
     for a, b in pairs:
         try:
-            found.append(joined(a.levels, b.levels))
+            joint.append(joined(a.levels, b.levels))
         except (ValueError, OverflowError):
             raise InputError(
                 f"Column {a.name!r} holds labels in one half of the rows and numbers "
@@ -158,26 +158,26 @@ def union(first: Encoder, second: Encoder) -> tuple[Encoder, list[Codes], list[C
                 python="numeric=",
             ) from None
     names = first.single.feature_names
-    base = Columns.of(map(Column, names, (levels for levels, _, _ in found)))
-    codes = [mine for _, mine, _ in found], [theirs for _, _, theirs in found]
+    base = Columns.of(map(Column, names, (levels for levels, _, _ in joint)))
+    codes = [mine for _, mine, _ in joint], [theirs for _, _, theirs in joint]
     if not isinstance(first, TupleEncoder) or not isinstance(second, TupleEncoder):
         return dataclasses.replace(first, columns=base), *codes
     columns = []
     own = []
     other = []
-    for s, members in enumerate(first._members):
+    for s, members in enumerate(first.members):
         mine, theirs = (
-            encoder._tables[s][np.ix_(*(each[i] for i in members))].astype(np.intp)
+            encoder.tables[s][np.ix_(*(each[i] for i in members))].astype(np.intp)
             for encoder, each in zip((first, second), codes, strict=True)
         )
         new = [each.columns[s].categories.index(NEW) for each in (first, second)]
-        told = np.nonzero((mine != new[0]) | (theirs != new[1]))
-        labels = tuple_labels([base[i].levels for i in members], told)
+        apart = np.nonzero((mine != new[0]) | (theirs != new[1]))
+        labels = tuple_labels([base[i].levels for i in members], apart)
         order = sorted(range(len(labels) + 1), key=[*labels, NEW].__getitem__)
         levels = Levels("label", tuple([*labels, NEW][k] for k in order))
         columns.append(Column(first.columns.names[s], levels))
-        own.append(np.append(mine[told], new[0])[order])
-        other.append(np.append(theirs[told], new[1])[order])
+        own.append(np.append(mine[apart], new[0])[order])
+        other.append(np.append(theirs[apart], new[1])[order])
     whole = dataclasses.replace(first, columns=Columns.of(columns), base=base)
     return whole, own, other
 
@@ -190,11 +190,11 @@ def _joined(
     both = (mine, theirs)
     if mine.kind == theirs.kind == "label":
         known = ranked([v for each in both for v in (*each.categories, *each.rare)])[0]
-        told = np.stack([encoder.code_table(each, known) for each in both])
+        places = np.stack([encoder.code_table(each, known) for each in both])
         # Labels that are rare in one may have been kept in the other.
         rare = np.zeros(len(known), bool)
         if RARE in known and (mine.rare or theirs.rare):
-            rare = (told[:, :-1] == told[:, [known.index(RARE)]]).all(axis=0)
+            rare = (places[:, :-1] == places[:, [known.index(RARE)]]).all(axis=0)
         labels = [v for v, merged in zip(known, rare, strict=True) if not merged]
         if rare.any():
             labels = ranked([*labels, RARE])[0]

@@ -39,9 +39,10 @@ _GOLDEN = np.uint64(0x9E3779B97F4A7C15)  # 2**64 by the golden ratio
 
 @dataclass(frozen=True, eq=False)
 class TrainingRows:
-    """Rows as codes of their encoder."""
+    """Rows as codes of their encoder, with the codes of their classes."""
 
     encoder: Encoder
+    target: Column  # the classes
     codes: NDArray[Any]  # (d, n)
     y: NDArray[Any]  # codes of the classes
     sample_weight: Floats | None  # None means 1 throughout
@@ -62,13 +63,14 @@ class TrainingRows:
         """Number of rows, a row of weight 2 counting twice."""
         return float(np.maximum(self.weights, 1).sum())
 
-    def part(self, kept: NDArray[Any]) -> TrainingRows:
+    def part(self, chosen: NDArray[Any]) -> TrainingRows:
         """Return some of the rows."""
-        if kept.all():
+        if chosen.all():
             return self
-        kept = np.flatnonzero(kept)
-        weights = None if self.sample_weight is None else self.sample_weight[kept]
-        return TrainingRows(self.encoder, self.codes[:, kept], self.y[kept], weights)
+        places = np.flatnonzero(chosen)
+        weights = None if self.sample_weight is None else self.sample_weight[places]
+        codes = self.codes[:, places]
+        return replace(self, codes=codes, y=self.y[places], sample_weight=weights)
 
     def joined(self, other: TrainingRows) -> TrainingRows:
         """Rows of both, over the categories of both."""
@@ -79,6 +81,7 @@ class TrainingRows:
             weights = np.concatenate([self.weights, other.weights])
         return TrainingRows(
             replace(self.encoder.joined(other.encoder), columns=columns),
+            self.target,
             np.hstack([self.over(columns), other.over(columns)]),
             np.concatenate([self.y, other.y]),
             weights,
@@ -120,16 +123,16 @@ class RowSample(NamedTuple):
         """Sample a block of n rows in all, the first of them at the place `start`."""
         places = np.arange(start, start + len(block.y))
         n = len(places) if n is None else n
-        kept = in_sample(places, n)
-        return cls(block.part(kept), places[kept], n)
+        sampled = in_sample(places, n)
+        return cls(block.part(sampled), places[sampled], n)
 
     def joined(self, block: TrainingRows) -> RowSample:
         """Sample these rows and the next ones."""
         n = self.n + len(block.y)
-        kept = in_sample(self.places, n)
+        sampled = in_sample(self.places, n)
         new = RowSample.of(block, self.n, n)
-        places = np.concatenate([self.places[kept], new.places])
-        return RowSample(self.rows.part(kept).joined(new.rows), places, n)
+        places = np.concatenate([self.places[sampled], new.places])
+        return RowSample(self.rows.part(sampled).joined(new.rows), places, n)
 
 
 # ---- tables
@@ -143,8 +146,8 @@ def coded_rows(
     sample_weight: Any = None,
     *,
     refuse_identifiers: bool = True,
-) -> tuple[TrainingRows, Column]:
-    """Return the rows of a table that count, and the column of their classes.
+) -> TrainingRows:
+    """Return the rows of a table that count, as codes of an encoder fitted to them.
 
     Parameters are those of `Marginals.from_data`.
     """
@@ -163,7 +166,7 @@ def coded_rows(
     )
     if refuse_identifiers:
         check_target(answer, len(classes))
-    return TrainingRows(fitted, codes, classes, weights), answer
+    return TrainingRows(fitted, answer, codes, classes, weights)
 
 
 def counted_target(
@@ -171,14 +174,14 @@ def counted_target(
 ) -> tuple[Column, NDArray[np.intp], NDArray[np.bool_]]:
     """Return the classes of the rows that count, their codes, and which these are."""
     answer, codes = encoded_target(y, name, encoder)
-    kept = counted_rows(codes >= 0, weights)
-    if not kept.all():  # classes that no row has are none
-        if not kept.any():
+    counts = counted_rows(codes >= 0, weights)
+    if not counts.all():  # classes that no row has are none
+        if not counts.any():
             raise no_counted_rows(name)
-        used, codes = np.unique(codes[kept], return_inverse=True)
+        used, codes = np.unique(codes[counts], return_inverse=True)
         labels = tuple(answer.categories[k] for k in used)
         answer = Column(name, Levels("label", labels))
-    return answer, codes, kept
+    return answer, codes, counts
 
 
 def encoded_target(

@@ -97,11 +97,11 @@ def missing_texts(codes: Iterable[Label]) -> frozenset[str]:
 
 def missing_numbers(missing: frozenset[str]) -> set[float]:
     """Return the missing codes that are numbers."""
-    found = set()
+    numbers = set()
     for text in missing:
         with suppress(ValueError):
-            found.add(float(text))
-    return found
+            numbers.add(float(text))
+    return numbers
 
 
 def without_missing(values: NDArray[Any], missing: frozenset[str]) -> Floats:
@@ -181,20 +181,20 @@ def label_levels(
     known_rare: tuple[Label, ...] | None = None,
 ) -> Levels:
     """Return the levels of a column of labels."""
-    found = [(v, c) for v, c in zip(labels, counts[:-1], strict=True) if c > 0]
-    real = [(v, c) for v, c in found if label_text(v) not in missing]
+    present = [(v, c) for v, c in zip(labels, counts[:-1], strict=True) if c > 0]
+    real = [(v, c) for v, c in present if label_text(v) not in missing]
     rare = known_rare
     if rare is None:
         rare = tuple(v for v, c in real if c < min_count) if min_count > 1 else ()
     if rare and RARE not in rare and any(v == RARE for v, _ in real):
         rare = tuple(sorted([*rare, RARE], key=label_order))  # merged with them
     merged = {label_text(v) for v in rare}
-    kept: list[Label] = [_tidy(v) for v, _ in real if label_text(v) not in merged]
-    if len(kept) < len(real) and RARE not in kept:
-        kept = sorted([*kept, RARE], key=label_order)
-    if counts[-1] > 0 or len(real) < len(found):
-        kept.append(None)
-    return Levels("label", tuple(kept), (), tuple(_tidy(v) for v in rare))
+    categories: list[Label] = [_tidy(v) for v, _ in real if label_text(v) not in merged]
+    if len(categories) < len(real) and RARE not in categories:
+        categories = sorted([*categories, RARE], key=label_order)
+    if counts[-1] > 0 or len(real) < len(present):
+        categories.append(None)
+    return Levels("label", tuple(categories), (), tuple(_tidy(v) for v in rare))
 
 
 def _tidy(label: Label) -> Label:
@@ -317,24 +317,24 @@ def no_target(name: str) -> ValueError:
 
 def check_classes(classes: Iterable[Label], target: str = "y") -> None:
     """Raise an error if there is one class, or some are missing, mixed or too large."""
-    found = list(classes)
-    if None in found:
+    labels = list(classes)
+    if None in labels:
         raise ValueError(
             f"The target {target!r} is missing in some of the rows behind the "
             "marginals, and a missing value is not a class: build marginals without "
             "these rows, or choose another target (Marginals.with_target())."
         )
-    if len(found) < 2:
+    if len(labels) < 2:
         raise ValueError(
-            f"The target {target!r} has only one class, {found[0]!r}: a classifier "
+            f"The target {target!r} has only one class, {labels[0]!r}: a classifier "
             "needs rows of at least two."
         )
-    if len({isinstance(label, str) for label in found}) > 1:
+    if len({isinstance(label, str) for label in labels}) > 1:
         raise ValueError(
             f"The target {target!r} has some classes that are text and some that are "
             "not: convert all to text."
         )
-    if not _fit_64_bits(found):
+    if not _fit_64_bits(labels):
         raise ValueError(
             f"The target {target!r} has integer classes that do not fit together into "
             "64 bits: convert them to text."

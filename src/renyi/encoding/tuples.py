@@ -96,12 +96,12 @@ class TupleEncoder(Encoder):
         """Codes of the tuples from codes of the columns."""
         dtype = np.min_scalar_type(int(self.columns.sizes.max(initial=0)))
         out = np.empty((len(self.columns), codes.shape[1]), dtype)
-        for row, S, table in zip(out, self._members, self._tables, strict=True):
+        for row, S, table in zip(out, self.members, self.tables, strict=True):
             row[:] = table[tuple(codes[i] for i in S)]
         return out
 
     @cached_property
-    def _members(self) -> list[tuple[int, ...]]:
+    def members(self) -> list[tuple[int, ...]]:
         """The columns of each tuple, by their names."""
         where = {_escaped(name): i for i, name in enumerate(self.base.names)}
         try:
@@ -113,12 +113,12 @@ class TupleEncoder(Encoder):
             raise ValueError(f"the encoder has no column {error} for tuples") from None
 
     @cached_property
-    def _tables(self) -> list[NDArray[Any]]:
+    def tables(self) -> list[NDArray[Any]]:
         """Code of every tuple of codes; one more place on each axis for the unseen."""
         known = [code_of_text(column.levels) for column in self.base]
         return [
             _table(column.levels, [known[i] for i in S])
-            for column, S in zip(self.columns, self._members, strict=True)
+            for column, S in zip(self.columns, self.members, strict=True)
         ]
 
     def factors(self, codes: NDArray[Any]) -> Factors | None:
@@ -132,10 +132,10 @@ class TupleEncoder(Encoder):
         dtype = np.min_scalar_type(int(self.base.sizes.max()))
         out = np.empty((d, codes.shape[1]), dtype)
         for i in range(d):
-            where = next(s for s, S in enumerate(self._members) if i in S)
-            axis = self._members[where].index(i)
+            where = next(s for s, S in enumerate(self.members) if i in S)
+            axis = self.members[where].index(i)
             back = np.zeros(len(self.columns[where].categories) + 1, out.dtype)
-            table = self._tables[where]
+            table = self.tables[where]
             back[table.ravel()] = np.indices(table.shape)[axis].ravel()
             out[i] = back[codes[where]]
         return Factors(out, self.order)
@@ -152,12 +152,12 @@ class TupleEncoder(Encoder):
     @classmethod
     def from_dict(cls, data: Any) -> TupleEncoder:
         """Return the encoder of a plain form, checked: it may be a stranger's."""
-        found = super().from_dict(data)
-        assert isinstance(found, cls)
-        _subsets(found.base, found.order, 1)
-        if any(len(set(S)) != found.order for S in found._members):
+        encoder = super().from_dict(data)
+        assert isinstance(encoder, cls)
+        _subsets(encoder.base, encoder.order, 1)
+        if any(len(set(S)) != encoder.order for S in encoder.members):
             raise ValueError("the tuples of the encoder are not of its order")
-        return found
+        return encoder
 
 
 def _settings(encoder: Encoder) -> dict[str, Any]:
@@ -213,9 +213,9 @@ def _learned(columns: Columns, S: tuple[int, ...], codes: NDArray[Any]) -> Colum
     """Column of the tuples of some columns that occur."""
     sizes = tuple(int(columns.sizes[i]) for i in S)
     flat = np.ravel_multi_index([codes[i] for i in S], sizes)
-    held = np.flatnonzero(np.bincount(flat, minlength=math.prod(sizes)))
+    occurring = np.flatnonzero(np.bincount(flat, minlength=math.prod(sizes)))
     levels = [columns[i].levels for i in S]
-    labels = tuple_labels(levels, np.unravel_index(held, sizes))
+    labels = tuple_labels(levels, np.unravel_index(occurring, sizes))
     name = AND.join(_escaped(columns.names[i]) for i in S)
     return Column(name, Levels("label", tuple(sorted([*labels, NEW]))))
 

@@ -1,22 +1,24 @@
-"""The model file: a classifier as JSON that predicts the same to the last bit.
+"""The model file: a `Fit` as JSON that predicts the same to the last bit.
 
-A document holds the settings of the classifier, how alpha was chosen, the certificate
-and the scorecard. It may come from a stranger: the fields and their types are checked
-here, what is inside the scorecard and the certificate by these themselves.
+A document contains the settings, how alpha was chosen, the certificate and the
+scorecard. It may come from a stranger: the fields and their types are checked here,
+what is inside the scorecard and the certificate by these themselves.
 """
 
 from __future__ import annotations
 
 from dataclasses import asdict, replace
 from types import NoneType
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from renyi import __version__
 from renyi.certificates.record import Certificate
 from renyi.encoding import rules as column_rules
+from renyi.encoding.columns import Label
 from renyi.files import LABEL, NUMBER, Sink, check_fields, read_json, valid, write_json
+from renyi.fitting import Fit, Settings, restored
 from renyi.marginals.file import DataDigest
 from renyi.scorecard import FORMAT, VERSION, Scorecard
 from renyi.solvers.ridge import AlphaChoice
@@ -24,9 +26,6 @@ from renyi.solvers.ridge import AlphaChoice
 if TYPE_CHECKING:
     import os
 
-    from renyi.estimators.model import RenyiModel
-
-M = TypeVar("M", bound="RenyiModel")
 Fields = dict[str, tuple[type, ...]]
 
 _DOCUMENT: Fields = {
@@ -35,14 +34,13 @@ _DOCUMENT: Fields = {
     "renyi": (str,),
     "checksum": (str,),
     "target": (str,),
+    "data_digest": (dict, NoneType),
     "classifier": (dict,),
     "alpha_choice": (dict,),
     "named": (bool,),
     "certificate": (dict,),
     "scorecard": (dict,),
 }
-# Since version 2.
-_DATA_DIGEST: Fields = {"data_digest": (dict, NoneType)}
 _DIGEST: Fields = {"classes": (str,), "pairs": (str, NoneType)}
 _SETTINGS: Fields = {
     "order": (int,),
@@ -51,9 +49,9 @@ _SETTINGS: Fields = {
     "fit_intercept": (bool,),
     "class_weight": (list, str, NoneType),
     "random_state": (int, NoneType),
+    "calibration": (str, NoneType),
+    "objective": (str,),
 }
-# Since version 3; None before.
-_CALIBRATION: Fields = {"calibration": (str, NoneType)}
 _CHOICE: Fields = {
     "method": (str,),
     "alpha": NUMBER,
@@ -62,89 +60,79 @@ _CHOICE: Fields = {
 }
 
 
-def write(clf: RenyiModel, path: Sink) -> None:
-    """Write a fitted classifier; see `RenyiClassifier.save`."""
-    clf._check_fitted()
-    clf._check_parameters()  # they may have been set after the fit
-    choice = clf.alpha_choice_
-    digest = clf.data_digest_
-    seed = clf.random_state
-    weights = clf.class_weight
-    whole = isinstance(seed, (int, np.integer))
-    settings = {key: _plain(getattr(clf, key)) for key in _SETTINGS | _CALIBRATION}
-    settings["fit_intercept"] = bool(clf.fit_intercept)
-    settings["random_state"] = int(seed) if whole else None
-    if isinstance(weights, dict):
-        settings["class_weight"] = [[_plain(k), _plain(v)] for k, v in weights.items()]
-    if clf.objective != "error":  # as in files of before
-        settings["objective"] = str(clf.objective)
+def write(fit: Fit, path: Sink) -> None:
+    """Write a model; see `RenyiClassifier.save`."""
+    choice = fit.alpha_choice_
+    digest = fit.data_digest_
     document = {
         "format": FORMAT,
         "version": VERSION,
         "renyi": __version__,
-        "target": clf._target,
+        "target": fit.target,
         "data_digest": None if digest is None else asdict(digest),
-        "classifier": settings,
+        "classifier": _plain_settings(fit.settings),
         "alpha_choice": {key: getattr(choice, key) for key in _CHOICE},
-        "named": hasattr(clf, "feature_names_in_"),
-        "certificate": clf.certificate_.to_dict(),
-        "scorecard": clf.scorecard_.to_dict(),
+        "named": fit.named,
+        "certificate": fit.certificate_.to_dict(),
+        "scorecard": fit.scorecard_.to_dict(),
     }
     write_json(path, document)
 
 
-def _plain(value: Any) -> Any:
+def _plain_settings(settings: Settings) -> dict[str, object]:
+    """Return settings as plain values; a seed that is not a number is left out."""
+    seed = settings.random_state
+    weights = settings.class_weight
+    plain = {key: _plain(getattr(settings, key)) for key in _SETTINGS}
+    plain["fit_intercept"] = bool(settings.fit_intercept)
+    is_number = isinstance(seed, (int, np.integer))
+    plain["random_state"] = int(seed) if is_number else None  # type: ignore[arg-type]
+    if not isinstance(weights, (str, NoneType)):
+        plain["class_weight"] = [[_plain(k), _plain(v)] for k, v in weights.items()]
+    return plain
+
+
+def _plain(value: object) -> object:
     return value.item() if isinstance(value, np.generic) else value
 
 
-def read(path: str | os.PathLike[str], kind: type[M]) -> M:
-    """Read a classifier of the class `kind`; see `RenyiClassifier.load`."""
-    data = read_json(path, FORMAT, versions=VERSION)
+def read(path: str | os.PathLike[str]) -> Fit:
+    """Read a model; see `RenyiClassifier.load`."""
+    data = read_json(path, FORMAT)
     with valid(path):
-        return _from_document(data, kind)
+        return _from_document(data)
 
 
-def _from_document(data: dict[str, Any], kind: type[M]) -> M:
-    later = _DATA_DIGEST if data["version"] > 1 else {}
-    check_fields(data, _DOCUMENT | later, "document")
-    fields = _SETTINGS | (_CALIBRATION if data["version"] > 2 else {})
-    check_fields(data["classifier"], fields, "classifier", {"objective": (str,)})
+def _from_document(data: dict[str, Any]) -> Fit:
+    check_fields(data, _DOCUMENT, "document")
+    check_fields(data["classifier"], _SETTINGS, "classifier")
     check_fields(data["alpha_choice"], _CHOICE, "alpha_choice")
     card = Scorecard.from_dict(data["scorecard"])
-    classes = column_rules.class_array(card.classes)
-    settings = {"calibration": None, "objective": "error", **data["classifier"]}
-    if isinstance(settings["class_weight"], list):
-        settings["class_weight"] = _weights_of(settings["class_weight"])
-    column_rules.class_factors(settings["class_weight"], classes, np.ones(len(classes)))
+    plain = data["classifier"]
+    if isinstance(plain["class_weight"], list):
+        plain = {**plain, "class_weight": _weights_of(plain["class_weight"])}
     if data["target"] in card.encoder.input_names:
         raise ValueError(f"its target {data['target']!r:.60} is a feature, too")
-    if settings["order"] != card.encoder.order:
-        raise ValueError(f"its order is {settings['order']!r}, not its scorecard's")
-    clf = kind(**settings, encoder=card.encoder.single.settings())
-    clf._check_parameters()
-    card = replace(card, target=data["target"])
-    become(clf, card, AlphaChoice(**data["alpha_choice"]), data["named"])
-    if data.get("data_digest") is not None:
+    if plain["order"] != card.encoder.order:
+        raise ValueError(f"its order is {plain['order']!r}, not its scorecard's")
+    settings = Settings(**plain)
+    classes = column_rules.class_array(card.classes)
+    settings.class_factors(classes, np.ones(len(classes)))  # names of classes
+    digest = None
+    if data["data_digest"] is not None:
         check_fields(data["data_digest"], _DIGEST, "data_digest")
-        clf._digest = DataDigest(**data["data_digest"])
-    clf._certificate = Certificate.from_dict(data["certificate"])
-    return clf
+        digest = DataDigest(**data["data_digest"])
+    return restored(
+        settings,
+        replace(card, target=data["target"]),
+        AlphaChoice(**data["alpha_choice"]),
+        Certificate.from_dict(data["certificate"]),
+        digest,
+        data["named"],
+    )
 
 
-def become(clf: RenyiModel, card: Scorecard, choice: AlphaChoice, named: bool) -> None:
-    """Make a classifier that of a scorecard, whose rows are not at hand."""
-    assert card.target is not None
-    clf._target = card.target
-    clf.classes_ = column_rules.class_array(card.classes)
-    clf._keep_names(card.encoder, named)
-    clf.marginals_ = None
-    clf._kept = None
-    clf._sample = None
-    clf._notes = ()
-    clf._take(card, choice)
-
-
-def _weights_of(pairs: list[Any]) -> dict[Any, float]:
+def _weights_of(pairs: list[Any]) -> dict[Label, float]:
     """Return the class weights of a model file."""
     for pair in pairs:
         good = isinstance(pair, list) and len(pair) == 2

@@ -1,22 +1,35 @@
 """RenyiSelector: choose features by Algorithm 1, then refit by ridge.
 
-How they are chosen is told in `renyi.estimators.selector_model`; here that becomes a
-transformer of scikit-learn.
+How they are chosen is explained in `renyi.selection`.
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.feature_selection import SelectorMixin
+from sklearn.utils.validation import check_is_fitted, validate_data
 
-from renyi.estimators.classifier import CountsClassifier, RenyiClassifier
-from renyi.estimators.selector_model import SelectorModel
+from renyi.encoding.arrays import as_table
+from renyi.encoding.encoder import Encoder
+from renyi.encoding.rows import TrainingRows
+from renyi.estimators.classifier import (
+    CountsClassifier,
+    RenyiClassifier,
+    classifier_of,
+)
+from renyi.fitting import Seed
+from renyi.marginals.marginals import Marginals
+from renyi.selection import Selection, SelectionSettings, select_counts, select_rows
+from renyi.solvers.l1inf_path import MAX_PASSES, N_LAMBDAS, RATIO, TOL
+
+Floats = NDArray[np.float64]
 
 
-class RenyiSelector(SelectorModel, SelectorMixin, CountsClassifier):
+class RenyiSelector(SelectorMixin, CountsClassifier):
     """Select features by the l1,∞ penalty, and refit a classifier on them by ridge.
 
     Parameters
@@ -93,12 +106,102 @@ class RenyiSelector(SelectorModel, SelectorMixin, CountsClassifier):
     0.956
     """
 
-    _kind = RenyiClassifier
     classifier_: RenyiClassifier
 
+    def __init__(
+        self,
+        n_features: int | None = None,
+        penalty: float | str = "cv",
+        refit_alpha: float | str = "auto",
+        max_error: float | None = None,
+        order: int = 1,
+        rule: str = "map",
+        n_folds: int = 5,
+        n_lambdas: int = N_LAMBDAS,
+        ratio: float = RATIO,
+        tol: float = TOL,
+        max_passes: int = MAX_PASSES,
+        encoder: Encoder | None = None,
+        random_state: Seed = 0,
+    ) -> None:
+        self.n_features = n_features
+        self.penalty = penalty
+        self.refit_alpha = refit_alpha
+        self.max_error = max_error
+        self.order = order
+        self.rule = rule
+        self.n_folds = n_folds
+        self.n_lambdas = n_lambdas
+        self.ratio = ratio
+        self.tol = tol
+        self.max_passes = max_passes
+        self.encoder = encoder
+        self.random_state = random_state
+
+    # ---- training
+
+    def _settings(self) -> SelectionSettings:
+        """Return the parameters as a record, checked."""
+        names = SelectionSettings.__dataclass_fields__
+        return SelectionSettings(**{name: getattr(self, name) for name in names})
+
+    def _check_parameters(self) -> None:
+        self._settings()
+
+    def _train_on_rows(self, rows: TrainingRows) -> None:
+        self._store(select_rows(rows, self._settings()))
+        self.marginals_: Marginals | None = None
+
+    def _train_on_counts(self, m: Marginals) -> None:
+        selection = select_counts(m, self._settings())
+        self._take_columns(m)
+        self._store(selection)
+        self.marginals_ = m
+
+    def _store(self, selection: Selection) -> None:
+        named = hasattr(self, "feature_names_in_")
+        fit = replace(selection.fit, named=named)
+        self.classifier_ = classifier_of(fit, RenyiClassifier(), self.classes_)
+        self.features_ = np.array(selection.features, object)
+        self.penalty_ = selection.penalty
+        self.path_ = selection.path
+        self.cv_ = selection.cv
+        self.encoder_ = selection.encoder
+        count = len(selection.encoder.input_names)
+        self._support = np.isin(np.arange(count), selection.columns)
+
+    # ---- answers
+
     def _get_support_mask(self) -> NDArray[np.bool_]:
-        self._check_fitted()
+        check_is_fitted(self)
         return self._support
+
+    def _reduced(self, X: Any) -> Any:
+        """Return the selected columns of a table, as it came, if there is a model."""
+        check_is_fitted(self)
+        table = as_table(X)
+        validate_data(self, X, reset=False, skip_check_array=True)
+        places = np.flatnonzero(self._support)
+        if hasattr(table, "iloc"):
+            return table.iloc[:, places]
+        if hasattr(table, "select"):
+            return table.select(places.tolist())
+        return table[:, places]
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """Answer of the refitted model at each row; X has all columns."""
+        table = self._reduced(X)
+        return self.classifier_.predict(table)
+
+    def predict_proba(self, X: Any) -> Floats:
+        """Class probabilities by the refitted model; X has all columns."""
+        table = self._reduced(X)
+        return self.classifier_.predict_proba(table)
+
+    def decision_function(self, X: Any) -> Floats:
+        """Scores of the refitted model; X has all columns."""
+        table = self._reduced(X)
+        return self.classifier_.decision_function(table)
 
     def inverse_transform(self, X: Any) -> NDArray[Any]:
         """Put selected columns back in their places; the others are missing.
@@ -113,7 +216,7 @@ class RenyiSelector(SelectorModel, SelectorMixin, CountsClassifier):
         ndarray of shape (n, d)
             Of floats if X is of numbers, else of objects; NaN in the other columns.
         """
-        chosen = self._get_support_mask()
+        chosen = self.get_support()
         table = np.asarray(X)
         if table.ndim != 2 or table.shape[1] != chosen.sum():
             raise ValueError(

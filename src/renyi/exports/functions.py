@@ -141,8 +141,8 @@ def _features(card: Scorecard) -> list[PlainFeature]:
     encoder: Any = card.encoder
     if not isinstance(encoder, TupleEncoder):
         return [PlainFeature([j], [], each) for j, each in enumerate(points)]
-    found = zip(encoder._members, encoder._tables, points, strict=True)
-    return [PlainFeature([*S], t.ravel().tolist(), each) for S, t, each in found]
+    features = zip(encoder.members, encoder.tables, points, strict=True)
+    return [PlainFeature([*S], t.ravel().tolist(), each) for S, t, each in features]
 
 
 # ---- as a function

@@ -42,11 +42,12 @@ from renyi.formatting import (
     rounded_up,
     wrapped,
 )
+from renyi.marginals.consistency import has_few_rows
 from renyi.marginals.marginals import Marginals
 from renyi.scorecard import Scorecard, by_importance
 from renyi.solvers import integer_points
 from renyi.solvers.calibration import of_slope
-from renyi.validation import InputError, check_choice, check_whole, has_few_rows
+from renyi.validation import InputError, check_choice, check_whole
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -96,7 +97,8 @@ class IntegerScorecard:
     --------
     >>> import renyi
     >>> X, y = renyi.datasets.load("votes")
-    >>> card = renyi.RenyiClassifier().fit(X, y).scorecard_.rounded(3)
+    >>> clf = renyi.RenyiClassifier().fit(X, y)
+    >>> card = clf.scorecard_.rounded(3, marginals=clf.marginals_)
     >>> card.total(X[:3]).tolist(), card.threshold
     ([5, 5, 1], 3)
     """
@@ -135,7 +137,7 @@ class IntegerScorecard:
     def _listed(self, merged: bool) -> list[list[tuple[str, str, int]]]:
         """Return the features that have points, by importance: what is told of each."""
         columns = self.scorecard.encoder.columns
-        found = []
+        listed = []
         each = np.split(self.points, np.cumsum(columns.sizes)[:-1])
         for j in by_importance(self.scorecard).tolist():
             points = [*each[j].tolist(), int(self.other_points[j])]
@@ -145,8 +147,8 @@ class IntegerScorecard:
                 if points[place] or place < len(each[j])
             ]
             if any(points for _, _, points in rows):
-                found.append(rows)
-        return found
+                listed.append(rows)
+        return listed
 
     def totals(self) -> pd.DataFrame:
         """Table of all totals: probability of the second class, and the answer."""
@@ -233,10 +235,9 @@ def rounded(card: Scorecard, most: int, m: Marginals | None) -> IntegerScorecard
         )
     if m is None:
         raise ValueError(
-            "Rounding by the certificate needs counts of pairs, which this scorecard "
-            "does not have: give rounded(marginals=Marginals.from_data(X, y)). A "
-            "classifier has them until it is saved, unless there were more categories "
-            "than rows, or class weights."
+            "Rounding by the certificate needs pair counts, which a scorecard does not "
+            "have: give rounded(marginals=clf.marginals_), or if that is None "
+            "rounded(marginals=Marginals.from_data(X, y))."
         )
     if not isinstance(m, Marginals):
         raise TypeError(f"marginals must be Marginals, not a {type(m).__name__}.")
@@ -347,13 +348,13 @@ def _frame(features: list[list[tuple[str, str, int]]]) -> pd.DataFrame:
 
 def _grouped(card: IntegerScorecard) -> list[tuple[str, str, str]]:
     """Return totals, their probability and answer as texts, alike ones in one row."""
-    found = []
+    groups = []
     rows = [(n, _share(p), a) for n, p, a in card.totals().itertuples(index=False)]
     for (share, answer), same in groupby(rows, key=lambda row: row[1:]):
         totals = [n for n, _, _ in same]
         span = f"{totals[0]}–{totals[-1]}" if len(totals) > 1 else f"{totals[0]}"
-        found.append((span, share, label_text(answer)))
-    return found
+        groups.append((span, share, label_text(answer)))
+    return groups
 
 
 def _share(p: float) -> str:

@@ -186,8 +186,8 @@ def _codes(graph: _Graph, column: PlainColumn) -> str:
     known = graph("Equal", cells, cells)  # which NaN is not
     code = graph("Where", known, code, np.array([[column.missing]]))
     for gap in column.gaps:
-        found = graph("Equal", cells, np.array([[gap]]))
-        code = graph("Where", found, np.array([[column.missing]]), code)
+        is_gap = graph("Equal", cells, np.array([[gap]]))
+        code = graph("Where", is_gap, np.array([[column.missing]]), code)
     return code
 
 

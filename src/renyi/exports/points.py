@@ -125,13 +125,13 @@ def category_places(column: Column, merged: bool) -> list[tuple[str, int]]:
     training never saw comes last, if there can be such a cell.
     """
     levels = column.levels
-    found = [(text, place) for place, text in enumerate(levels.texts)]
+    places = [(text, place) for place, text in enumerate(levels.texts)]
     if merged and RARE in levels.categories:
         place = levels.categories.index(RARE)
         labels = [label_text(label) for label in levels.rare if label != RARE]
-        found[place + 1 : place + 1] = [(text, place) for text in labels]
+        places[place + 1 : place + 1] = [(text, place) for text in labels]
     other = unseen_text(column)
-    return found if other is None else [*found, (other, len(levels.categories))]
+    return places if other is None else [*places, (other, len(levels.categories))]
 
 
 def unseen_text(column: Column) -> str | None:

@@ -249,12 +249,12 @@ def _term(
     levels = column.levels
     known = [*levels.categories, *levels.rare, *encoder.missing]
     labels = [label for label in known if label is not None]
-    *found, absent = (answers[code] for code in encoder.code_table(levels, labels))
+    *points, absent = (answers[code] for code in encoder.code_table(levels, labels))
     if levels.kind == "number":
         bins = answers[: len(levels.edges) + 1]
         missing = [t for t in map(label_text, encoder.missing) if _is_text(engine, t)]
         return _by_bin(engine, name, levels.edges, missing, [*bins, absent])
-    entries = dict(zip(map(label_text, labels), found, strict=True))
+    entries = dict(zip(map(label_text, labels), points, strict=True))
     return _by_text(engine, name, entries, absent, answers[-1])
 
 
@@ -354,14 +354,14 @@ def _by_value(
     entries: Mapping[str, str], read: Callable[[str], _Value | None]
 ) -> dict[_Value, str]:
     """Return the answer for each value that labels have; NULL where these differ."""
-    found: dict[_Value, set[str]] = {}
+    answers_of: dict[_Value, set[str]] = {}
     for text, answer in entries.items():
         value = read(text)
         if value is not None:
-            found.setdefault(value, set()).add(answer)
+            answers_of.setdefault(value, set()).add(answer)
     return {
         each: "NULL" if len(answers) > 1 else min(answers)
-        for each, answers in found.items()
+        for each, answers in answers_of.items()
     }
 
 
@@ -448,7 +448,7 @@ def _tuple_terms(
         _term(engine, encoder.single, column, [str(k) for k in range(size)], prefix)
         for column, size in zip(encoder.base, sizes.tolist(), strict=True)
     ]
-    tuples = zip(encoder._members, encoder._tables, answers, strict=True)
+    tuples = zip(encoder.members, encoder.tables, answers, strict=True)
     for members, table, each in tuples:
         strides = [math.prod(table.shape[k + 1 :]) for k in range(table.ndim)]
         place = " + ".join(

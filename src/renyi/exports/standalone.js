@@ -33,11 +33,11 @@ var renyiModel = (function () {
   function numberOf(cell, name) {
     let value = NaN;
     if (typeof cell === "string") {
-      const found = form.exec(cell);
-      if (found === null) value = null;
-      else if (found[2]) value = Infinity;
-      else if (found[4]) value = Number(found[4].replaceAll("_", ""));
-      if (found !== null && found[1] === "-") value = -value;
+      const parts = form.exec(cell);
+      if (parts === null) value = null;
+      else if (parts[2]) value = Infinity;
+      else if (parts[4]) value = Number(parts[4].replaceAll("_", ""));
+      if (parts !== null && parts[1] === "-") value = -value;
     } else {
       value = Number(cell);
       if (typeof cell === "bigint" && !Number.isFinite(value)) value = null;
@@ -83,8 +83,8 @@ var renyiModel = (function () {
     return totals.map((total, k) => total + MODEL.start[k]);
   }
 
-  function estimates(found) {
-    const both = found.length === 1 ? [-found[0], found[0]] : found;
+  function estimates(given) {
+    const both = given.length === 1 ? [-given[0], given[0]] : given;
     return both.map((score) => score + 1 / both.length);
   }
 

@@ -42,7 +42,7 @@ from renyi.genotypes.study import (
 )
 from renyi.genotypes.suffixes import CALLS, GENOTYPES, LOCO, PGS, PLINK2, POINTS
 from renyi.progress import Progress
-from renyi.report.record import ENDINGS, page_place, record_place
+from renyi.report.page import ENDINGS, page_place, record_place
 from renyi.sources.files import existing
 from renyi.warnings import warn
 
@@ -503,14 +503,14 @@ def report(args: Args, recorded: Recorded) -> None:
     beside = output.check_place(args, str(record_place(place)))
     made = {"report": output.command(args.argv)}
     model = GenotypeScores.load(existing(args.model))
-    found = genotype_report(model, made)
-    found.save(place)
+    page = genotype_report(model, made)
+    page.save(place)
     written = {"page": str(place), "record": str(beside)}
-    facts: Facts = {"verdict": found.verdict, "written": written}
+    facts: Facts = {"summary": str(page), "written": written}
     output.show(args, facts, _report_text, recorded)
 
 
 def _report_text(facts: Facts) -> str:
     wrote = facts["written"]
     page = f"Wrote {wrote['page']} (open it in a browser) and {wrote['record']}"
-    return "\n".join([wrapped(facts["verdict"]), "", page])
+    return "\n".join([wrapped(facts["summary"]), "", page])

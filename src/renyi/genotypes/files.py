@@ -26,7 +26,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from renyi.files import first_line
 from renyi.formatting import number_of
@@ -113,7 +113,9 @@ class Genotypes:
         size = f"{len(self.samples):,} samples and {len(self.variants):,} variants"
         return f"<Genotypes of {size} from {self.path}>"
 
-    def select(self, samples: Any = None, variants: Any = None) -> Genotypes:
+    def select(
+        self, samples: ArrayLike | None = None, variants: ArrayLike | None = None
+    ) -> Genotypes:
         """Return some of them.
 
         Parameters
@@ -125,14 +127,14 @@ class Genotypes:
         -------
         Genotypes
         """
-        found = replace(self, packed=self.packed.take(samples, variants))
+        part = replace(self, packed=self.packed.take(samples, variants))
         if samples is not None:
             rows = self.samples.iloc[np.asarray(samples)].reset_index(drop=True)
-            found = replace(found, samples=rows)
+            part = replace(part, samples=rows)
         if variants is not None:
             rows = self.variants.iloc[np.asarray(variants)].reset_index(drop=True)
-            found = replace(found, variants=rows)
-        return found
+            part = replace(part, variants=rows)
+        return part
 
 
 def genotype_path(path: str | os.PathLike[str]) -> Path | None:
@@ -227,15 +229,15 @@ def read_genotypes(
         data = _mapped(place, n, d, about)
     else:
         data = _unpacked(place, head, n, d, about, progress)
-    found = Genotypes(PackedGenotypes(data, n), samples, variants, str(place))
-    kept = (variants["position"] >= 0).to_numpy(bool)
-    if kept.all():
-        return found
-    many = number_of(int((~kept).sum()), "variant")
-    if not kept.any():
+    genotypes = Genotypes(PackedGenotypes(data, n), samples, variants, str(place))
+    usual = (variants["position"] >= 0).to_numpy(bool)
+    if usual.all():
+        return genotypes
+    many = number_of(int((~usual).sum()), "variant")
+    if not usual.any():
         raise ValueError(f"All of {many} of {place} have negative positions.")
     warn(f"Left out {many} of {place} with negative positions, as PLINK does.")
-    return found.select(variants=kept)
+    return genotypes.select(variants=usual)
 
 
 def files_beside(path: str) -> tuple[str, str]:
@@ -245,19 +247,20 @@ def files_beside(path: str) -> tuple[str, str]:
     return stem + samples, stem + variants
 
 
-def _check_beside(place: Path, found: Path) -> Path:
+def _check_beside(place: Path, beside: Path) -> Path:
     """Refuse what is compressed or not there."""
-    packed = found.with_name(found.name + ".zst")
-    if not found.exists() and packed.exists():
+    packed = beside.with_name(beside.name + ".zst")
+    if not beside.exists() and packed.exists():
         raise ValueError(
             f"{packed} is compressed: unpack it with 'plink2 --zst-decompress {packed} "
-            f"{found}'."
+            f"{beside}'."
         )
-    if not found.exists():
+    if not beside.exists():
         raise FileNotFoundError(
-            f"There is no {found}, which belongs to {place}: put it in the same folder."
+            f"There is no {beside}, which belongs to {place}: put it in the same "
+            "folder."
         )
-    return found
+    return beside
 
 
 def _head(place: Path) -> bytes:
@@ -416,42 +419,42 @@ class Filters:
 
     def apply(self, genotypes: Genotypes, say: Say = lambda line: None) -> Genotypes:
         """Return what is kept; `say` is told of every step, in PLINK's manner."""
-        found = self.apply_lists(genotypes, say)
+        left = self.apply_lists(genotypes, say)
         for option, path in (("extract", self.extract), ("exclude", self.exclude)):
             if path is not None:
-                kept = listed_variants(path, found.variants) == (option == "extract")
-                found = _narrowed(found, option, say, variants=kept)
+                mask = listed_variants(path, left.variants) == (option == "extract")
+                left = _narrowed(left, option, say, variants=mask)
         if self.chromosomes:
-            kept = _on_chromosomes(found.variants, self.chromosomes)
-            found = _narrowed(found, "chr", say, variants=kept)
+            mask = _on_chromosomes(left.variants, self.chromosomes)
+            left = _narrowed(left, "chr", say, variants=mask)
         if self.regions:
-            kept = _in_regions(found.variants, self.regions)
-            found = _narrowed(found, "region", say, variants=kept)
-        found = _without_male_heterozygotes(without_haploid(found))
+            mask = _in_regions(left.variants, self.regions)
+            left = _narrowed(left, "region", say, variants=mask)
+        left = _without_male_heterozygotes(without_haploid(left))
         if self.mind is not None:
-            kept = missing_per_sample(found.packed) <= self.mind * found.packed.d * _UP
-            found = _narrowed(found, "mind", say, samples=kept)
+            mask = missing_per_sample(left.packed) <= self.mind * left.packed.d * _UP
+            left = _narrowed(left, "mind", say, samples=mask)
         counts = None
         if self.geno is not None:
-            counts = code_counts(found.packed)
-            kept = counts[:, MISSING] <= self.geno * found.packed.n * _UP
-            found = _narrowed(found, "geno", say, variants=kept)
-            counts = counts[kept]
+            counts = code_counts(left.packed)
+            mask = counts[:, MISSING] <= self.geno * left.packed.n * _UP
+            left = _narrowed(left, "geno", say, variants=mask)
+            counts = counts[mask]
         if self.maf is not None:
-            kept = minor_allele_frequencies(found, counts) >= self.maf / _UP
-            found = _narrowed(found, "maf", say, variants=kept)
-        return found
+            mask = minor_allele_frequencies(left, counts) >= self.maf / _UP
+            left = _narrowed(left, "maf", say, variants=mask)
+        return left
 
     def apply_lists(
         self, genotypes: Genotypes, say: Say = lambda line: None
     ) -> Genotypes:
         """Return the samples that lists keep."""
-        found = genotypes
+        left = genotypes
         for option, path in (("keep", self.keep), ("remove", self.remove)):
             if path is not None:
-                kept = listed_samples(path, found.samples) == (option == "keep")
-                found = _narrowed(found, option, say, samples=kept)
-        return found
+                mask = listed_samples(path, left.samples) == (option == "keep")
+                left = _narrowed(left, option, say, samples=mask)
+        return left
 
 
 def _narrowed(
@@ -462,17 +465,17 @@ def _narrowed(
     variants: Mask | None = None,
 ) -> Genotypes:
     """Return what an option keeps, unless that is nothing."""
-    what, kept = ("sample", samples) if variants is None else ("variant", variants)
-    assert kept is not None
-    count = int(kept.sum())
+    what, mask = ("sample", samples) if variants is None else ("variant", variants)
+    assert mask is not None
+    count = int(mask.sum())
     if not count:
         raise ValueError(
             f"--{option} leaves no {what} of {genotypes.path}: check its value, or "
             "whether the ids and chromosomes are written as there."
         )
-    gone = number_of(len(kept) - count, what)
+    gone = number_of(len(mask) - count, what)
     say(f"--{option}: {number_of(count, what)} remaining ({gone} removed).")
-    return genotypes if count == len(kept) else genotypes.select(samples, variants)
+    return genotypes if count == len(mask) else genotypes.select(samples, variants)
 
 
 # ---- places
@@ -495,7 +498,7 @@ def _on_chromosomes(variants: pd.DataFrame, names: Sequence[str]) -> Mask:
 
 
 def _in_regions(variants: pd.DataFrame, regions: Sequence[str]) -> Mask:
-    kept = np.zeros(len(variants), bool)
+    inside = np.zeros(len(variants), bool)
     position = variants["position"].to_numpy()
     for region in regions:
         match = _REGION.fullmatch(region)
@@ -504,8 +507,8 @@ def _in_regions(variants: pd.DataFrame, regions: Sequence[str]) -> Mask:
             raise ValueError(f"--region {region} is not a place such as {example}.")
         low, high = (int(text.replace(",", "")) for text in match.groups()[1:])
         there = variants["chromosome"] == chromosome_name(match[1])
-        kept |= there.to_numpy(bool) & (low <= position) & (position <= high)
-    return kept
+        inside |= there.to_numpy(bool) & (low <= position) & (position <= high)
+    return inside
 
 
 # ---- haploid calls

@@ -29,7 +29,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -121,8 +121,8 @@ class GenotypeKernel:
 
     def points(self, beta: Floats) -> Floats:
         """Return the points of the codes, (d, 4) or (d, 4, k), from weights β."""
-        found = sums(self.G, beta) if self.on_gpu is None else self.on_gpu.sums(beta)
-        return self._coded(found)
+        by_code = sums(self.G, beta) if self.on_gpu is None else self.on_gpu.sums(beta)
+        return self._coded(by_code)
 
     def _of_missing(self) -> Floats | None:
         """Return what the counts lack where one sample misses: by the other's code."""
@@ -175,7 +175,7 @@ class KernelFit(NamedTuple):
     coefficients: Floats  # of the ones and of the covariates
     choice: AlphaChoice
     left_out: Floats  # (n,): estimates of P(1)
-    together: NDArray[Any] | None  # numbers the rows that were left out together
+    together: NDArray[np.int64] | None  # numbers the rows that were left out together
     rounds: int = 0
     residual: float = 0.0  # of conjugate gradients, the largest
 
@@ -211,11 +211,11 @@ def unpenalised(
 
 def fit_kernel(
     A: Floats,
-    y: NDArray[Any],
+    y: NDArray[np.int64],
     alpha: float | str,
     n_features: int,
     covariates: Floats | None = None,
-    groups: NDArray[Any] | None = None,
+    groups: NDArray[np.int64] | None = None,
 ) -> KernelFit:
     """Fit two classes, 0 and 1, from what every two rows have in common.
 
@@ -251,7 +251,7 @@ def _judged(left: Floats, y: Floats) -> tuple[float | None, float | None]:
 
 
 def _leave_groups_out(
-    problem: _Projected, alpha: float, groups: NDArray[Any] | None
+    problem: _Projected, alpha: float, groups: NDArray[np.int64] | None
 ) -> tuple[Floats, Floats]:
     """Return β and the scores of every row by a fit without its group."""
     G, U, target, y = problem
@@ -265,7 +265,7 @@ def _leave_groups_out(
 
 
 def _without(
-    residual: Floats, factor: Floats | None, U: Floats, groups: NDArray[Any] | None
+    residual: Floats, factor: Floats | None, U: Floats, groups: NDArray[np.int64] | None
 ) -> Floats:
     """Return residuals of rows that are left out, alone or with their group.
 
@@ -294,14 +294,14 @@ def _without(
     return out
 
 
-def _each_alone(residual: Floats, kept: Floats) -> Floats:
+def _each_alone(residual: Floats, diagonal: Floats) -> Floats:
     """Return residuals of rows left out one by one, from the diagonal of I − H."""
     with np.errstate(divide="ignore", invalid="ignore"):
-        return np.where(kept > _DETERMINED, residual / kept, np.inf)
+        return np.where(diagonal > _DETERMINED, residual / diagonal, np.inf)
 
 
 def covariates_alone(
-    y: NDArray[Any], covariates: Floats | None, groups: NDArray[Any] | None
+    y: NDArray[np.int64], covariates: Floats | None, groups: NDArray[np.int64] | None
 ) -> Floats:
     """Return the scores of rows by least squares without them or their groups."""
     target = np.asarray(y, np.float64)
@@ -310,7 +310,7 @@ def covariates_alone(
 
 
 def _choose(
-    problem: _Projected, alphas: Floats, groups: NDArray[Any] | None
+    problem: _Projected, alphas: Floats, groups: NDArray[np.int64] | None
 ) -> tuple[AlphaChoice, Floats, Floats]:
     """Choose alpha by what is left out; return β and the scores left out as well.
 
@@ -325,12 +325,12 @@ def _choose(
         shrink = 1 / (values[:, None] + alphas)
         a = vectors @ (shrink * (vectors.T @ target)[:, None])
         off = (U**2).sum(axis=1)[:, None] / (1 + alphas)
-        kept = alphas * (vectors**2 @ shrink - off)
-        residual = _each_alone(alphas * np.sqrt(n) * a, kept)
+        diagonal = alphas * (vectors**2 @ shrink - off)
+        residual = _each_alone(alphas * np.sqrt(n) * a, diagonal)
         wrong = ((y[:, None] - residual) > 0.5) != (y[:, None] > 0.5)
         risks = (residual**2).mean(axis=0)
-        found = HeldOut(risks, risks, wrong.mean(axis=0))
-        choice = choose("loo", alphas, found, n, D)
+        held_out = HeldOut(risks, risks, wrong.mean(axis=0))
+        choice = choose("loo", alphas, held_out, n, D)
         return choice, *_leave_groups_out(problem, choice.alpha, groups)
     alphas = alphas[alphas >= _SMALLEST * max(G.trace() - U.shape[1], 0) / n]
     _, norm, df = spectrum(lambda V: G @ V, target[:, None], alphas)
@@ -355,8 +355,8 @@ def _choose(
     judged = [_judged(tried[place][1], y) for place in places]
     estimates = np.array([risk(place) for place in places])
     errors = np.array([np.nan if error is None else error for _, error in judged])
-    found = HeldOut(estimates, estimates, errors)
-    choice = choose("loo", alphas[places], found, n, D)
+    held_out = HeldOut(estimates, estimates, errors)
+    choice = choose("loo", alphas[places], held_out, n, D)
     return choice, *tried[places[choice.alphas.index(choice.alpha)]]
 
 
@@ -373,9 +373,9 @@ def _basis(X: Floats) -> Floats:
 
 def fit_products(
     multiply: Product,
-    y: NDArray[Any],
+    y: NDArray[np.int64],
     alpha: float,
-    folds: NDArray[Any],
+    folds: NDArray[np.int64],
     diagonal: float,
     covariates: Floats | None = None,
     tolerance: float = 1e-6,
@@ -392,7 +392,7 @@ def fit_products(
     X = unpenalised(n, covariates)
     used = np.ones((n, K + 1), bool)
     used[np.arange(n), folds] = False
-    bases = [_basis(X * kept[:, None]) for kept in used.T]
+    bases = [_basis(X * rows[:, None]) for rows in used.T]
 
     def project(V: Floats) -> Floats:
         V = np.where(used, V, 0.0)
@@ -412,8 +412,8 @@ def fit_products(
     rest = target[:, None] - multiply(beta)
     b = np.stack(
         [
-            np.linalg.lstsq(X[kept], (rest - n * alpha * beta)[kept, column])[0]
-            for column, kept in enumerate(used.T)
+            np.linalg.lstsq(X[rows], (rest - n * alpha * beta)[rows, column])[0]
+            for column, rows in enumerate(used.T)
         ],
         axis=1,
     )

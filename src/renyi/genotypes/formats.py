@@ -347,11 +347,12 @@ def _weights(rows: pa.Table, variants: pd.DataFrame) -> Floats:
     two = np.where(dominant | recessive, one, 2 * one)
     weights = [np.zeros(len(one)), np.where(recessive, 0, one), two]
     given[alone] = np.column_stack(weights)
-    _check_none(variants, ~np.isfinite(given).all(axis=1), "has no finite weight")
+    bad = np.asarray(~np.isfinite(given).all(axis=1))
+    _check_none(variants, bad, "has no finite weight")
     return given
 
 
-def _check_none(variants: pd.DataFrame, bad: Any, what: str) -> None:
+def _check_none(variants: pd.DataFrame, bad: NDArray[np.bool_], what: str) -> None:
     if bad.any():
         count = f" ({bad.sum():,} such variants)" if bad.sum() > 1 else ""
         first = variant_names(variants[bad][:1])[0]

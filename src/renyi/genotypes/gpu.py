@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from renyi.genotypes.packed import PackedGenotypes
 
 Floats = NDArray[np.float64]
+DeviceArray = NDArray[Any]  # of CuPy, whose arrays have numpy's methods
 
 _LARGEST = 2.0**30 - 1  # of a number in four digits
 _PAIR = 2  # vectors of one pass
@@ -41,10 +42,10 @@ def module() -> tuple[Any, Any]:
     need = "device='cuda' needs CuPy, which is not installed"
     cupy = import_extra("cupy", "gpu", need, ", or use device='cpu'")
     try:
-        found = cupy.cuda.runtime.getDeviceCount()
+        devices = cupy.cuda.runtime.getDeviceCount()
     except cupy.cuda.runtime.CUDARuntimeError:
-        found = 0
-    if not found:
+        devices = 0
+    if not devices:
         raise RuntimeError(
             "device='cuda' needs an NVIDIA GPU, but none was found (or it has no "
             "driver): use device='cpu'."
@@ -75,7 +76,9 @@ class DeviceGenotypes:
 
     def __init__(self, G: PackedGenotypes) -> None:
         cp, _ = module()
-        self.n, self.d, self._pitch = G.n, G.d, row_bytes(G.n)
+        self.n = G.n
+        self.d = G.d
+        self._pitch = row_bytes(G.n)
         needed = self.d * self._pitch
         free = cp.cuda.Device().mem_info[0]
         if needed + 400 * self.d > free:  # with the vectors of a product
@@ -101,7 +104,7 @@ class DeviceGenotypes:
                 _launch("gather", grid, block, width, len(block), *sizes)
 
     @classmethod
-    def on_device(cls, data: Any, n: int) -> DeviceGenotypes:
+    def on_device(cls, data: DeviceArray, n: int) -> DeviceGenotypes:
         """Take genotypes of n samples, a CuPy array (variants, `row_bytes(n)`)."""
         self = cls.__new__(cls)
         self.n = n
@@ -134,7 +137,7 @@ class DeviceGenotypes:
         t = self._sums(cp.asarray(np.ascontiguousarray(np.asarray(V).T)))
         return np.ascontiguousarray(self._scores(t).get().T)
 
-    def _sums(self, v: Any) -> Any:
+    def _sums(self, v: DeviceArray) -> Any:
         """Return sums over the samples of every code, (k, d, 4), of vectors (k, n)."""
         cp, _ = module()
         blocks = -(-self.n // 256)
@@ -148,14 +151,14 @@ class DeviceGenotypes:
             digits = cp.empty((blocks, 512), cp.uint32)
             sizes = k, self.n, scale, digits, blocks
             _launch("sample_digits", (_blocks(digits.size),), pair, *sizes)
-            found = cp.zeros((k, self.d, 3), cp.int64)
+            counts = cp.zeros((k, self.d, 3), cp.int64)
             both = self._pitch // 16, self.d, digits, blocks, _SPAN, k
-            _launch("sums", grid, self._data, *both, found, shared=2_048 * _SPAN)
+            _launch("sums", grid, self._data, *both, counts, shared=2_048 * _SPAN)
             total = cp.rint(pair * scale[:, None]).astype(cp.int64).sum(axis=1)
-            _by_code(found, total[:, None], scale[:, None], out[low : low + _PAIR])
+            _by_code(counts, total[:, None], scale[:, None], out[low : low + _PAIR])
         return out
 
-    def _scores(self, z: Any) -> Any:
+    def _scores(self, z: DeviceArray) -> Any:
         """Return scores (k, n) of points (k, d, 4)."""
         cp, _ = module()
         blocks = -(-self.d // 32)
@@ -169,11 +172,11 @@ class DeviceGenotypes:
             digits = cp.empty((blocks, 192), cp.uint32)
             sizes = k, self.d, scale, digits, blocks
             _launch("variant_digits", (_blocks(digits.size),), features, *sizes)
-            found = cp.zeros((k, self.n), cp.int64)
+            totals = cp.zeros((k, self.n), cp.int64)
             both = self._pitch // 8, self.d, self.n, digits, _CHUNK, k
-            _launch("scores", grid, self._data, *both, found)
+            _launch("scores", grid, self._data, *both, totals)
             offset = cp.stack([each[:, 0].sum() for each in points])
-            out[low : low + _PAIR] = found / scale[:, None] + offset[:, None]
+            out[low : low + _PAIR] = totals / scale[:, None] + offset[:, None]
         return out
 
     def agreement(self) -> Floats:
@@ -217,29 +220,33 @@ def _blocks(items: int) -> int:
     return -(-items // _THREADS)
 
 
-def _launch(name: str, grid: Any, *arguments: Any, shared: int = 0) -> None:
+def _launch(
+    name: str, grid: tuple[int, ...], *arguments: object, shared: int = 0
+) -> None:
     """Run a kernel; whole numbers are its ``i64``."""
     _, kernels = module()
     kernels.get_function(name)(grid, (_THREADS,), arguments, shared_mem=shared)
 
 
-def _scales(v: Any) -> Any:
+def _scales(v: DeviceArray) -> Any:
     """Return the factors by which vectors (k, …) become whole numbers of 31 bits."""
     cp, _ = module()
     largest = cp.stack([cp.abs(each).max() for each in v])  # 10 x faster than an axis
     return _LARGEST / cp.where(largest > 0, largest, 1.0)
 
 
-def _features(points: Any) -> Any:
+def _features(points: DeviceArray) -> Any:
     """Return the points of b0, b1 and b0 & b1, from those of the codes 0 to 3."""
     cp, _ = module()
     z0, z1, z2, z3 = (points[:, :, c] for c in range(4))
     return cp.stack([z1 - z0, z2 - z0, z3 - z2 - z1 + z0], axis=2)
 
 
-def _by_code(found: Any, total: Any, scale: Any, out: Any) -> None:
+def _by_code(
+    counts: DeviceArray, total: DeviceArray, scale: DeviceArray, out: DeviceArray
+) -> None:
     """Write the sums of the codes 0 to 3, from those of b0, b1 and b0 & b1."""
-    first, second, both = (found[:, :, f] for f in range(3))
+    first, second, both = (counts[:, :, f] for f in range(3))
     out[:, :, 3] = both / scale
     out[:, :, 2] = (second - both) / scale
     out[:, :, 1] = (first - both) / scale

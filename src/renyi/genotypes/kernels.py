@@ -23,11 +23,11 @@ from numba.extending import intrinsic
 from renyi.counting.compiled import compile_loop
 from renyi.counting.kernels import (
     LANES,
-    _empty_planes,
-    _place,
-    _pointer,
-    _popcount,
     counted_bits,
+    element_pointer,
+    empty_planes,
+    place_of,
+    popcount,
 )
 from renyi.genotypes.packed import MANY, SPAN, TOGETHER
 
@@ -53,7 +53,7 @@ def _word_at(context, data, row, byte):
     """Return eight bytes of a row, wherever they begin."""
 
     def generate(context, builder, signature, arguments):
-        address = _pointer(context, builder, data, *arguments)
+        address = element_pointer(context, builder, data, *arguments)
         return builder.load(builder.bitcast(address, _WORD.as_pointer()), align=1)
 
     return types.uint64(data, types.intp, types.intp), generate
@@ -160,9 +160,9 @@ def layout(n, d):
     """
     blocks = min(BLOCKS, -(-d // (64 * WORDS)))
     squares = -(-n // SQUARE)
-    planes = _empty_planes(2 * blocks * squares * SQUARE, WORDS)
+    planes = empty_planes(2 * blocks * squares * SQUARE, WORDS)
     shape = (blocks, squares * SQUARE, 2, WORDS)
-    return (planes.reshape(shape),), 64 * WORDS * blocks, squares
+    return planes.reshape(shape), 64 * WORDS * blocks, squares
 
 
 def _tile(join, context, planes, cells):
@@ -170,11 +170,11 @@ def _tile(join, context, planes, cells):
 
     def generate(context, builder, signature, arguments):
         data, block, i, j, table, row, column = arguments
-        samples = [builder.add(i, _place(k)) for k in range(TALL)]
-        samples += [builder.add(j, _place(k)) for k in range(WIDE)]
+        samples = [builder.add(i, place_of(k)) for k in range(TALL)]
+        samples += [builder.add(j, place_of(k)) for k in range(WIDE)]
         starts = [
-            _pointer(
-                context, builder, planes, data, block, sample, _place(p), _place(0)
+            element_pointer(
+                context, builder, planes, data, block, sample, place_of(p), place_of(0)
             )
             for sample in samples
             for p in range(2)
@@ -193,10 +193,10 @@ def _tile(join, context, planes, cells):
                 for x, y in pairs
             ]
 
-        counts = counted_bits(builder, starts, _place(WORDS // LANES), joined)
+        counts = counted_bits(builder, starts, place_of(WORDS // LANES), joined)
         for count, (x, y) in zip(counts, pairs, strict=True):
-            at = builder.add(row, _place(x)), builder.add(column, _place(y))
-            cell = _pointer(context, builder, cells, table, *at)
+            at = builder.add(row, place_of(x)), builder.add(column, place_of(y))
+            cell = element_pointer(context, builder, cells, table, *at)
             builder.store(builder.add(builder.load(cell), count), cell)
         return context.get_dummy_value()
 
@@ -266,9 +266,9 @@ def mask_counts(data, rows, masks, totals, out):
                 word = _word(data, row, 8 * w)
                 x = word & mask[w]
                 y = (word >> np.uint64(1)) & mask[w]
-                low += _popcount(x)
-                high += _popcount(y)
-                both += _popcount(x & y)
+                low += popcount(x)
+                high += popcount(y)
+                both += popcount(x & y)
             out[r, 1, m] = low - both
             out[r, 2, m] = high - both
             out[r, 3, m] = both
@@ -316,39 +316,39 @@ def _add_codes(context, data, rows, r, byte, count, vectors, out):
 
     def generate(context, builder, signature, arguments):
         packed, numbers, r, byte, count, table, target = arguments
-        pair = builder.mul(byte, _place(2))
-        zero = _place(0)
-        table = _pointer(context, builder, vectors, table, pair, zero, zero)
+        pair = builder.mul(byte, place_of(2))
+        zero = place_of(0)
+        table = element_pointer(context, builder, vectors, table, pair, zero, zero)
         table = builder.bitcast(table, _FOUR.as_pointer())
-        places = [builder.add(r, _place(k)) for k in range(MANY)]
+        places = [builder.add(r, place_of(k)) for k in range(MANY)]
         starts = []
         for place in places:
-            row = builder.load(_pointer(context, builder, rows, numbers, place))
-            starts.append(_pointer(context, builder, data, packed, row, byte))
+            row = builder.load(element_pointer(context, builder, rows, numbers, place))
+            starts.append(element_pointer(context, builder, data, packed, row, byte))
         nothing = ir.Constant(_FOUR, [0.0] * 4)
         sums = [cgutils.alloca_once(builder, _FOUR) for _ in range(2 * MANY)]
         for total in sums:
             builder.store(nothing, total)
         with cgutils.for_range(builder, count) as loop:
-            entry = builder.mul(loop.index, _place(32))  # two tables of 16
+            entry = builder.mul(loop.index, place_of(32))  # two tables of 16
             for k, start in enumerate(starts):
                 both = builder.load(builder.gep(start, [loop.index]))
                 low = builder.and_(both, ir.Constant(_BYTE, 15))
                 high = builder.lshr(both, ir.Constant(_BYTE, 4))
                 for side, half in enumerate((low, high)):
                     place = builder.add(entry, builder.zext(half, _WORD))
-                    place = builder.add(place, _place(16 * side))
+                    place = builder.add(place, place_of(16 * side))
                     more = builder.load(builder.gep(table, [place]), align=8)
                     total = sums[2 * k + side]
                     builder.store(builder.fadd(builder.load(total), more), total)
         for k, place in enumerate(places):
-            cell = _pointer(context, builder, out, target, place, zero)
+            cell = element_pointer(context, builder, out, target, place, zero)
             cell = builder.bitcast(cell, _FOUR.as_pointer())
             low = builder.load(sums[2 * k])
             high = builder.load(sums[2 * k + 1])
-            found = builder.fadd(low, high)
-            found = builder.fadd(builder.load(cell, align=8), found)
-            builder.store(found, cell, align=8)
+            total = builder.fadd(low, high)
+            total = builder.fadd(builder.load(cell, align=8), total)
+            builder.store(total, cell, align=8)
         return context.get_dummy_value()
 
     place = types.intp

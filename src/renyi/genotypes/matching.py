@@ -67,8 +67,8 @@ class MatchRecord:
     @property
     def counts(self) -> dict[str, int]:
         """How many were dropped, by reason."""
-        found = self.dropped["reason"].value_counts()
-        return {each: int(found[each]) for each in REASONS if each in found.index}
+        counts = self.dropped["reason"].value_counts()
+        return {each: int(counts[each]) for each in REASONS if each in counts.index}
 
     def to_dict(self) -> dict[str, object]:
         """Plain form for JSON, without the names."""
@@ -135,10 +135,10 @@ def texts_of(*columns: pd.Series) -> pa.Array:
 
 def coded(*columns: pd.Series) -> tuple[list[Places], pa.Array]:
     """Return texts of several columns as numbers, and the different ones among them."""
-    found = texts_of(*columns).dictionary_encode()
-    codes = found.indices.to_numpy().astype(np.int64)
+    encoded = texts_of(*columns).dictionary_encode()
+    codes = encoded.indices.to_numpy().astype(np.int64)
     cuts = np.cumsum([len(column) for column in columns])[:-1]
-    return np.split(codes, cuts), found.dictionary
+    return np.split(codes, cuts), encoded.dictionary
 
 
 def chromosomes(*columns: pd.Series) -> tuple[list[Places], list[str]]:
@@ -176,9 +176,9 @@ def match_variants(
     several = np.zeros(len(model), bool)
     if not (one and other and one != other) and moved <= _MOVED * both.sum():
         rest = np.flatnonzero((places < 0) & (keys[0] >= 0))
-        found, several[rest], seen = _by_position(keys, rest, alleles)
-        by_position[rest] = found >= 0
-        places[rest] = found
+        at_place, several[rest], seen = _by_position(keys, rest, alleles)
+        by_position[rest] = at_place >= 0
+        places[rest] = at_place
         named[rest[(named[rest] < 0) & seen]] = 0  # there, but with other alleles
     reasons = np.full(len(model), "", object)
     lost = places < 0
@@ -204,8 +204,8 @@ def match_variants(
         turned[doubt] = flip != swapped[doubt]
         swapped[doubt] = flip
         reasons[rows[doubt][~clear]] = "palindromic"
-    kept = reasons[rows] == ""
-    order = np.flatnonzero(kept)[np.argsort(at[kept], kind="stable")]
+    sure = reasons[rows] == ""
+    order = np.flatnonzero(sure)[np.argsort(at[sure], kind="stable")]
     rows = rows[order]
     at = at[order]
     dropped = model.loc[reasons != "", ["id", "chromosome", "position"]]
@@ -275,17 +275,17 @@ def _by_position(
     ours = keys[0][rest]
     start = np.searchsorted(theirs, ours)
     many = np.searchsorted(theirs, ours, side="right") - start
-    found = np.full(len(rest), -1)
+    match = np.full(len(rest), -1)
     count = np.zeros(len(rest), np.int64)
     for k in range(min(int(many.max(initial=0)), _MOST_AT_ONE_PLACE)):
         some = np.flatnonzero(many > k)
         at = order[start[some] + k]
         fits = alleles.fit(rest[some], at) > 0
         count[some] += fits
-        found[some[fits]] = at[fits]
+        match[some[fits]] = at[fits]
     several = (count > 1) | (many > _MOST_AT_ONE_PLACE)
-    found[several] = -1
-    return found, several, many > 0
+    match[several] = -1
+    return match, several, many > 0
 
 
 class _Alleles:
@@ -293,8 +293,8 @@ class _Alleles:
 
     def __init__(self, model: pd.DataFrame, file: pd.DataFrame) -> None:
         columns = [frame[name] for frame in (model, file) for name in ("a1", "a2")]
-        codes, found = coded(*columns)
-        texts = [text.upper() for text in found.to_pylist()]
+        codes, dictionary = coded(*columns)
+        texts = [text.upper() for text in dictionary.to_pylist()]
         known = {text: k for k, text in enumerate(dict.fromkeys(texts))}
         self.none = known.get(NO_ALLELE, -1)
         other = np.full(len(known), -2)  # of an allele that is not of letters ACGT
@@ -334,5 +334,5 @@ class _Alleles:
 
     def palindromic(self, ours: Places, theirs: Places) -> Truths:
         """Whether the two alleles of either file are one on two strands."""
-        found = self.other[self.m1[ours]] == self.m2[ours]
-        return np.asarray(found | (self.other[self.f1[theirs]] == self.f2[theirs]))
+        ours_alike = self.other[self.m1[ours]] == self.m2[ours]
+        return np.asarray(ours_alike | (self.other[self.f1[theirs]] == self.f2[theirs]))

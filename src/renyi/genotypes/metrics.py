@@ -14,10 +14,9 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from scipy.special import expit, log1p, ndtri
 
 from renyi.solvers.metrics import auc, check_two_classes
@@ -44,12 +43,12 @@ class RiskMeasures:
 
 def risk_measures(
     scores: Floats,
-    y: Any,
+    y: ArrayLike,
     covariates: Floats | None = None,
     prevalence: float | None = None,
     confidence: float = 0.95,
     added: Floats | None = None,
-    cells: Any = None,
+    cells: NDArray[np.intp] | None = None,
 ) -> RiskMeasures:
     """Measure a score; R² is what it adds to the covariates. `y` is 1 for cases.
 
@@ -81,7 +80,7 @@ def risk_measures(
 # ---- explained variation
 
 
-def _with_start(y: Floats, covariates: Any, *more: Floats) -> Floats:
+def _with_start(y: Floats, covariates: ArrayLike | None, *more: Floats) -> Floats:
     """Return columns of a regression: the intercept, covariates, and more."""
     columns = [np.ones(len(y)), *more]
     if covariates is not None:
@@ -120,7 +119,9 @@ def log_likelihood(X: Floats, y: Floats) -> float:
     return value
 
 
-def nagelkerke_r2(scores: Any, y: Any, covariates: Any = None) -> float:
+def nagelkerke_r2(
+    scores: ArrayLike, y: ArrayLike, covariates: ArrayLike | None = None
+) -> float:
     """Return Nagelkerke's R² of a score, or what it adds to that of covariates."""
     scores, y = check_two_classes(scores, y)
     n = len(y)
@@ -136,7 +137,9 @@ def nagelkerke_r2(scores: Any, y: Any, covariates: Any = None) -> float:
     return full - r2(log_likelihood(_with_start(y, covariates), y))
 
 
-def observed_r2(scores: Any, y: Any, covariates: Any = None) -> float:
+def observed_r2(
+    scores: ArrayLike, y: ArrayLike, covariates: ArrayLike | None = None
+) -> float:
     """Return R² of linear regression on a score, or what it adds to covariates."""
     scores, y = check_two_classes(scores, y)
 

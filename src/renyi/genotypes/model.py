@@ -20,6 +20,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from renyi import rules
 from renyi.genotypes import packed
+from renyi.genotypes.files import Genotypes
 from renyi.genotypes.fit import (
     MISSING_AS,
     GenotypeKernel,
@@ -29,7 +30,7 @@ from renyi.genotypes.fit import (
     fit_products,
     unpenalised,
 )
-from renyi.genotypes.packed import PackedGenotypes, packed_of
+from renyi.genotypes.packed import AnyGenotypes, PackedGenotypes, packed_of
 from renyi.limits import memory_budget
 from renyi.solvers.calibration import Calibration, temperature
 from renyi.solvers.metrics import auc, left_out_auc
@@ -116,7 +117,7 @@ class GenotypeModel:
 
     def fit(
         self,
-        G: Any,
+        G: AnyGenotypes,
         y: ArrayLike,
         covariates: ArrayLike | None = None,
         groups: ArrayLike | None = None,
@@ -225,8 +226,8 @@ class GenotypeModel:
         fitted = y - G.n * fit.choice.alpha * fit.beta
         if not len(coefficients):
             rest = fitted - packed.scores(G, self.points_)
-            found = np.linalg.lstsq(unpenalised(G.n, C), rest)[0]
-            coefficients = np.asarray(found, np.float64)
+            solution = np.linalg.lstsq(unpenalised(G.n, C), rest)[0]
+            coefficients = np.asarray(solution, np.float64)
         self.intercept_ = float(coefficients[0]) - 0.5
         self.covariate_coef_ = coefficients[1:]
         self.alpha_choice_ = fit.choice
@@ -248,7 +249,9 @@ class GenotypeModel:
         self.calibration_ = temperature(rows, 2)
         self.n_features_in_ = G.d
 
-    def decision_function(self, G: Any, covariates: ArrayLike | None = None) -> Floats:
+    def decision_function(
+        self, G: AnyGenotypes, covariates: ArrayLike | None = None
+    ) -> Floats:
         """Return scores; those above 0 are for the second class."""
         genotypes = self._same_variants(G)
         C = _covariates(covariates, genotypes.n)
@@ -258,10 +261,10 @@ class GenotypeModel:
                 f"the model has {len(self.covariate_coef_)} covariates, but {q} are "
                 "given."
             )
-        found = packed.scores(genotypes, self.points_) + self.intercept_
-        return found if C is None else found + C @ self.covariate_coef_
+        scores = packed.scores(genotypes, self.points_) + self.intercept_
+        return scores if C is None else scores + C @ self.covariate_coef_
 
-    def _same_variants(self, G: Any) -> PackedGenotypes:
+    def _same_variants(self, G: AnyGenotypes) -> PackedGenotypes:
         genotypes = packed_of(G)
         if genotypes.d != len(self.points_):
             raise ValueError(
@@ -270,19 +273,25 @@ class GenotypeModel:
             )
         return genotypes
 
-    def predict(self, G: Any, covariates: ArrayLike | None = None) -> NDArray[Any]:
+    def predict(
+        self, G: AnyGenotypes, covariates: ArrayLike | None = None
+    ) -> NDArray[Any]:
         """Return the likelier class of every sample."""
         scores = self.decision_function(G, covariates)
         return np.asarray(self.classes_[(scores > 0).astype(np.intp)])
 
-    def predict_proba(self, G: Any, covariates: ArrayLike | None = None) -> Floats:
+    def predict_proba(
+        self, G: AnyGenotypes, covariates: ArrayLike | None = None
+    ) -> Floats:
         """Return the probabilities of both classes, (n, 2)."""
         assert self.calibration_ is not None
         scores = self.decision_function(G, covariates)[:, None]
         both = np.hstack([-scores, scores])
         return rules.logistic(both, self.calibration_.factor(2))
 
-    def score(self, G: Any, y: ArrayLike, covariates: ArrayLike | None = None) -> float:
+    def score(
+        self, G: AnyGenotypes, y: ArrayLike, covariates: ArrayLike | None = None
+    ) -> float:
         """Return the share of right answers."""
         return float(np.mean(self.predict(G, covariates) == np.asarray(y)))
 
@@ -290,7 +299,7 @@ class GenotypeModel:
 
     def leave_chromosomes_out(
         self,
-        G: Any,
+        G: AnyGenotypes,
         y: ArrayLike,
         covariates: ArrayLike | None = None,
         groups: ArrayLike | None = None,
@@ -331,9 +340,13 @@ class GenotypeModel:
         labels = _two_classes(y, whole.n)[1]
         C = _covariates(covariates, whole.n)
         members = _groups(groups, whole.n)
-        if chromosomes is None and G is whole:
-            raise ValueError("packed genotypes have no chromosomes: give chromosomes.")
-        given = G.variants["chromosome"] if chromosomes is None else chromosomes
+        given = chromosomes
+        if given is None:
+            if not isinstance(G, Genotypes):
+                raise ValueError(
+                    "packed genotypes have no chromosomes: give chromosomes."
+                )
+            given = G.variants["chromosome"]
         names = np.asarray(given).astype(str)
         if names.shape != (whole.d,):
             raise ValueError(
@@ -345,7 +358,7 @@ class GenotypeModel:
             )
 
         exact = self._exact(whole.n)
-        found = {}
+        columns = {}
         if exact:
             A = self._kernel(whole).matrix()
         for name in pd.unique(names):
@@ -360,8 +373,8 @@ class GenotypeModel:
                 fit = self._iterate(kernel, labels, self.alpha_, C, members)
             _check_determined(fit)
             alone = covariates_alone(labels, C, fit.together)
-            found[str(name)] = fit.left_out - alone
-        return pd.DataFrame(found)
+            columns[str(name)] = fit.left_out - alone
+        return pd.DataFrame(columns)
 
 
 # ---- what is given
@@ -394,27 +407,27 @@ def _known(values: ArrayLike, n: int, name: str, what: str) -> NDArray[Any]:
 def _covariates(covariates: ArrayLike | None, n: int) -> Floats | None:
     if covariates is None:
         return None
-    found = np.asarray(covariates, np.float64)
-    found = found[:, None] if found.ndim == 1 else found
-    if found.ndim != 2 or len(found) != n:
+    table = np.asarray(covariates, np.float64)
+    table = table[:, None] if table.ndim == 1 else table
+    if table.ndim != 2 or len(table) != n:
         raise ValueError(f"covariates must have a row for each of {n} samples.")
-    wrong = np.flatnonzero(~np.isfinite(found).all(axis=0))
+    wrong = np.flatnonzero(~np.isfinite(table).all(axis=0))
     if wrong.size:
         raise ValueError(
             f"covariate {wrong[0] + 1} has values that are missing or infinite: leave "
             "those samples out."
         )
-    return found if found.shape[1] else None
+    return table if table.shape[1] else None
 
 
 def _groups(groups: ArrayLike | None, n: int) -> NDArray[np.int64] | None:
     if groups is None:
         return None
     known = _known(groups, n, "groups", "value")
-    found, members = np.unique(known, return_inverse=True)
-    if len(found) < 2:
+    names, members = np.unique(known, return_inverse=True)
+    if len(names) < 2:
         raise ValueError("groups must be two or more, to leave one out.")
-    return None if len(found) == n else members.astype(np.int64)
+    return None if len(names) == n else members.astype(np.int64)
 
 
 # ---- figures
@@ -485,8 +498,8 @@ def _levelled(scores: Floats, condition: float) -> Floats:
     """Return scores without differences of rounding, which would rank equals."""
     runs = _runs(scores, condition)
     _, first, place = np.unique(runs, return_index=True, return_inverse=True)
-    found = scores[first[place]]
-    return np.where(np.abs(found) < _ROUNDING * max(1.0, condition), 0.0, found)
+    level = scores[first[place]]
+    return np.where(np.abs(level) < _ROUNDING * max(1.0, condition), 0.0, level)
 
 
 def _runs(scores: Floats, condition: float) -> NDArray[np.intp]:
@@ -498,6 +511,6 @@ def _runs(scores: Floats, condition: float) -> NDArray[np.intp]:
     first = np.flatnonzero(begun)
     size = np.diff(first, append=len(ranked))
     wide = np.repeat(ranked[first + size - 1] - ranked[first] > 4 * near, size)
-    found = np.empty(len(scores), np.intp)
-    found[order] = np.cumsum(begun | wide)
-    return found
+    numbers = np.empty(len(scores), np.intp)
+    numbers[order] = np.cumsum(begun | wide)
+    return numbers

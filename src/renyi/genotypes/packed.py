@@ -20,12 +20,13 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from types import ModuleType
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from renyi.counting.compiled import cores, load, run_all
+from renyi.counting.compiled import cores, run_all
 from renyi.counting.onehot import (
     COMPARE_SECONDS,
     bit_planes,
@@ -44,7 +45,6 @@ OBSERVED = [TWO, ONE, NONE]
 COPIES = np.array([0.0, np.nan, 1.0, 2.0])
 """Copies of the second allele by code."""
 KERNELS = "renyi.genotypes.kernels"
-LOOKUPS = "renyi.genotypes.lookup_kernels"
 BLOCK = 2**22  # genotypes unpacked at a time
 CHUNK = 4_096  # variants whose points are added up before they join the rest
 SPAN = 16  # bytes of a variant whose sums are added up before they join the rest
@@ -145,10 +145,10 @@ class PackedGenotypes:
     def codes(self, low: int = 0, high: int | None = None) -> NDArray[np.uint8]:
         """Return unpacked codes of variants `low` to `high` of those kept."""
         packed = self.rows(low, self.d if high is None else min(high, self.d))
-        found = _UNPACKED[packed].reshape(len(packed), 4 * self.data.shape[1])
+        codes = _UNPACKED[packed].reshape(len(packed), 4 * self.data.shape[1])
         if self.samples is None:
-            return found[:, : self.n_in_file]
-        return found[:, self.samples]
+            return codes[:, : self.n_in_file]
+        return codes[:, self.samples]
 
     def take(
         self, samples: ArrayLike | None = None, variants: ArrayLike | None = None
@@ -160,6 +160,17 @@ class PackedGenotypes:
             _kept(self.samples, samples, self.n),
             _kept(self.variants, variants, self.d),
         )
+
+
+class HasGenotypes(Protocol):
+    """An object that has packed genotypes, as those that `read_genotypes` returns."""
+
+    @property
+    def packed(self) -> PackedGenotypes:
+        """The genotypes."""
+
+
+AnyGenotypes = PackedGenotypes | HasGenotypes
 
 
 def variant_bytes(n: int) -> int:
@@ -174,21 +185,21 @@ def pack(codes: NDArray[np.uint8], out: NDArray[np.uint8]) -> None:
         out |= codes[:, place::4] << np.uint8(2 * place)
 
 
-def packed_of(G: Any) -> PackedGenotypes:
+def packed_of(G: AnyGenotypes) -> PackedGenotypes:
     """Return packed genotypes, or those of an object that has them as ``packed``."""
-    found = getattr(G, "packed", G)
-    if not isinstance(found, PackedGenotypes):
+    genotypes = getattr(G, "packed", G)
+    if not isinstance(genotypes, PackedGenotypes):
         raise TypeError(
             f"genotypes must be packed (read_genotypes reads them), not {type(G)}."
         )
-    return found
+    return genotypes
 
 
-def _check_kept(name: str, kept: NDArray[Any] | None, size: int) -> None:
+def _check_kept(name: str, indices: NDArray[Any] | None, size: int) -> None:
     """Refuse indices that do not ascend, or lie outside of the file."""
-    if kept is None or not len(kept):
+    if indices is None or not len(indices):
         return
-    if kept[0] < 0 or kept[-1] >= size or (np.diff(kept) <= 0).any():
+    if indices[0] < 0 or indices[-1] >= size or (np.diff(indices) <= 0).any():
         raise ValueError(f"{name} must be ascending indices below {size}.")
 
 
@@ -219,7 +230,7 @@ def _slices(size: int, step: int) -> Iterator[slice]:
         yield slice(low, min(low + step, size))
 
 
-def _side_by_side(function: Callable[..., None], tasks: Iterable[Any]) -> None:
+def _side_by_side(function: Callable[..., None], tasks: Iterable[object]) -> None:
     """Call a function of every task, so that each core is kept busy."""
     waiting = deque(tasks)
 
@@ -318,32 +329,30 @@ def _subtract(G: PackedGenotypes, out: Floats, copies: bool) -> None:
             if copies:
                 subtract_differences(planes, out, np.bitwise_and, 3)
     else:
-        lookups = load(LOOKUPS)
-        assert lookups is not None  # since the others are there
-        _subtract_compiled(G, lookups if lookups.PAYS else kernels, copies, out)
+        _subtract_compiled(G, kernels, copies, out)
     mirror(out)
 
 
 def _subtract_compiled(
-    G: PackedGenotypes, loops: Any, copies: bool, out: Floats
+    G: PackedGenotypes, kernels: ModuleType, copies: bool, out: Floats
 ) -> None:
-    """Do so for some thousand variants at a time, by lookups or by planes of bits."""
-    held, size, squares = loops.layout(G.n, G.d)
+    """Do so for some thousand variants at a time, by planes of bits."""
+    planes, size, squares = kernels.layout(G.n, G.d)
     data = read_only(G.data)
     samples = read_only(G.places)
     threads = cores()
     for part in _slices(G.d, size):
         rows = G.file_rows(part)
         _side_by_side(
-            lambda t, rows=rows: loops.write_codes(
-                data, rows, samples, t, threads, copies, *held
+            lambda t, rows=rows: kernels.write_codes(
+                data, rows, samples, t, threads, copies, planes
             ),
             range(threads),
         )
         for both, times in WAYS[: 1 + copies]:
             _side_by_side(
-                lambda square, both=both, times=times: loops.subtract_differences(
-                    *held, square, both, times, out
+                lambda square, both=both, times=times: kernels.subtract_differences(
+                    planes, square, both, times, out
                 ),
                 reversed(range(squares)),  # the largest first
             )
@@ -420,8 +429,8 @@ def scores(G: PackedGenotypes, points: ArrayLike) -> Floats:
         _side_by_side(add_part, enumerate(parts[low : low + wave]))
         for t in range(len(parts[low : low + wave])):
             out += some[t]  # in the order of the parts, however many work on them
-    found = out[:, G.places].T
-    return found[:, 0].copy() if given.ndim == 2 else np.ascontiguousarray(found)
+    totals = out[:, G.places].T
+    return totals[:, 0].copy() if given.ndim == 2 else np.ascontiguousarray(totals)
 
 
 def _add_scores(

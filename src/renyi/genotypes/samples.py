@@ -51,7 +51,7 @@ class SampleColumns(NamedTuple):
         return pd.DataFrame(columns, dtype=float)
 
     def _numbers(self, name: str) -> list[float]:
-        found = []
+        numbers = []
         for text, line in zip(self.texts[name], self.lines, strict=True):
             number = math.nan
             if text is not None and text not in NO_VALUE:
@@ -61,8 +61,10 @@ class SampleColumns(NamedTuple):
                         f"{self.path}, line {line}: {text!r:.40} in column {name!r} is "
                         "not a number: covariates are numbers, or NA where missing."
                     )
-            found.append(math.nan if number == -9 else number)  # -9.0, too, as in PLINK
-        return found
+            numbers.append(
+                math.nan if number == -9 else number
+            )  # -9.0, too, as in PLINK
+        return numbers
 
 
 def _check_separate(names: Sequence[str], known: Sequence[str]) -> None:
@@ -183,17 +185,17 @@ def _rows_of(
 ) -> NDArray[np.int64]:
     """Return the row that is about each sample, -1 where none is."""
     families = ids == 2 and not _without_families(samples)
-    found: dict[tuple[str, ...], int] = {}
+    row_of: dict[tuple[str, ...], int] = {}
     for k, (line, fields) in enumerate(rows):
         key = tuple(fields[:ids] if families else fields[:ids][-1:])
-        if found.setdefault(key, k) != k:
+        if row_of.setdefault(key, k) != k:
             raise ValueError(
                 f"{path}, line {line}: the sample {' '.join(key)} is also in line "
-                f"{rows[found[key]][0]}."
+                f"{rows[row_of[key]][0]}."
             )
     if families or not rows:
         keys = zip(samples["fid"], samples["iid"], strict=True)
-        return np.array([found.get(key, -1) for key in keys], np.int64)
+        return np.array([row_of.get(key, -1) for key in keys], np.int64)
     twice = samples["iid"].duplicated().to_numpy()
     if twice.any():
         raise ValueError(
@@ -201,7 +203,7 @@ def _rows_of(
             f"{samples['iid'].iloc[int(twice.argmax())]!r} belongs to two samples: "
             "write FID and IID."
         )
-    return np.array([found.get((iid,), -1) for iid in samples["iid"]], np.int64)
+    return np.array([row_of.get((iid,), -1) for iid in samples["iid"]], np.int64)
 
 
 # ---- two classes
@@ -239,15 +241,15 @@ def two_classes(
     return y, (first, second)
 
 
-def _not_two(found: list[str], source: str) -> str:
-    if len(found) > 2:
-        a, b = found[:2]
+def _not_two(values: list[str], source: str) -> str:
+    if len(values) > 2:
+        a, b = values[:2]
         return (
-            f"{source} has {len(found):,} different values ({_some(found)}): choose "
+            f"{source} has {len(values):,} different values ({_some(values)}): choose "
             f"two classes, such as --classes {a} {b}."
         )
-    zero = "; to count 0 as a class, add --classes 0 1" * ({*found} == {"1"})
-    what = f"only the value {found[0]!r}" if found else "no value"
+    zero = "; to count 0 as a class, add --classes 0 1" * ({*values} == {"1"})
+    what = f"only the value {values[0]!r}" if values else "no value"
     return (
         f"{source} has {what} for these samples, where two classes are needed (0, -9 "
         f"and NA mean missing{zero}): name a file with --pheno, and its column with "

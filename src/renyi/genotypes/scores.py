@@ -18,10 +18,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 import pyarrow as pa
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from renyi import __version__
-from renyi.drawing import axes, literal
 from renyi.files import (
     NUMBER,
     Place,
@@ -35,7 +34,7 @@ from renyi.files import (
     write_archive,
     write_json,
 )
-from renyi.genotypes.files import frequency_of, genotype_shares
+from renyi.genotypes.files import Genotypes, frequency_of, genotype_shares
 from renyi.genotypes.formats import REVERSED, read_pgs, write_pgs, write_plink2
 from renyi.genotypes.matching import (
     MatchRecord,
@@ -57,6 +56,7 @@ from renyi.genotypes.packed import (
 from renyi.genotypes.suffixes import POINTS
 from renyi.genotypes.tables import VARIANTS
 from renyi.limits import check_memory
+from renyi.plots import axes, literal
 from renyi.rules import decide, logistic, project, reweighted
 from renyi.solvers.calibration import Calibration
 
@@ -179,21 +179,21 @@ class GenotypeScores:
 
     @classmethod
     def from_counts(
-        cls, variants: pd.DataFrame, points: Floats, counts: Any, **others: Any
+        cls, variants: pd.DataFrame, points: Floats, counts: ArrayLike, **others: Any
     ) -> GenotypeScores:
         """Make one with frequencies and means, from counts (d, 4) by code."""
-        counts = np.asarray(counts, np.float64)
+        numbers = np.asarray(counts, np.float64)
         table = variants[list(VARIANTS)].reset_index(drop=True)
-        table["frequency"] = frequency_of(counts)
-        table["mean"] = _mean_points(points, counts)
+        table["frequency"] = frequency_of(numbers)
+        table["mean"] = _mean_points(points, numbers)
         return cls(table, np.asarray(points, np.float64), **others)
 
     # ---- scores
 
     def score(
         self,
-        genotypes: Any,
-        covariates: Any = None,
+        genotypes: Genotypes,
+        covariates: pd.DataFrame | None = None,
         build: str | None = None,
         same_strand: bool = False,
     ) -> Scored:
@@ -205,7 +205,7 @@ class GenotypeScores:
         Parameters
         ----------
         genotypes : Genotypes
-            With `packed` and `variants`, as `renyi.genotypes.files` reads them.
+            As `renyi.read_genotypes` reads them.
         covariates : DataFrame, optional
             Columns by the names of the model's covariates, a row per sample.
         build : str, optional
@@ -219,7 +219,7 @@ class GenotypeScores:
         Scored
             `scores` of shape (n,) and the `record` of the match.
         """
-        G: PackedGenotypes = genotypes.packed
+        G = genotypes.packed
         match = match_variants(
             self.variants,
             genotypes.variants,
@@ -232,34 +232,36 @@ class GenotypeScores:
                 f"no variant of the model is among those of {genotypes.path}: "
                 f"{'; '.join(match.record.lines()[1:])}."
             )
-        kept = G if len(match.file) == G.d else G.take(variants=match.file)
+        matched = G if len(match.file) == G.d else G.take(variants=match.file)
         points = self.points[match.model]
         points[match.swapped] = points[match.swapped][:, REVERSED]
         unknown = np.isnan(points[:, MISSING])
         if unknown.any():
-            counts = code_counts(kept.take(variants=unknown)).astype(np.float64)
+            counts = code_counts(matched.take(variants=unknown)).astype(np.float64)
             counts[:, MISSING] = 0
             points[unknown, MISSING] = _mean_points(points[unknown], counts)
         total = (
-            scores(kept, points) + self.intercept + mean_of_unused(self, match.model)
+            scores(matched, points) + self.intercept + mean_of_unused(self, match.model)
         )
         return Scored(total + self._of_covariates(covariates, G.n), match.record)
 
-    def _of_covariates(self, table: Any, n: int) -> Any:
+    def _of_covariates(self, table: pd.DataFrame | None, n: int) -> Floats | float:
         """Return what the covariates add."""
         if not self.covariates:
             return 0.0
-        lacking = [c for c in self.covariates if table is None or c not in table]
+        known = pd.DataFrame() if table is None else table
+        lacking = [name for name in self.covariates if name not in known]
         if lacking:
             names = ", ".join(map(repr, lacking))
             raise ValueError(
                 f"covariates of the model are not given: {names}: give them (in "
                 "Python, covariates=table; on the command line, --covar FILE)."
             )
-        X = np.column_stack([np.asarray(table[c], np.float64) for c in self.covariates])
+        columns = [np.asarray(known[name], np.float64) for name in self.covariates]
+        X = np.column_stack(columns)
         if X.shape[0] != n or not np.isfinite(X).all():
             raise ValueError("covariates must be numbers, a row for each sample.")
-        return X @ np.array(list(self.covariates.values()))
+        return np.asarray(X @ np.array(list(self.covariates.values())))
 
     def probabilities(self, scores: Floats, prevalence: float | None = None) -> Floats:
         """Return the probability of the second class, at a prevalence if one is given.
@@ -412,11 +414,11 @@ class GenotypeScores:
         and interactions are refused. Harmonised positions are taken where there are
         any.
         """
-        found = read_pgs(Path(path))
+        file = read_pgs(Path(path))
         with valid(path):
-            model = {} if found.model is None else _plain_fields(found.model)
-            model["build"] = found.build
-            return cls(found.variants, found.points, **model)
+            model = {} if file.model is None else _plain_fields(file.model)
+            model["build"] = file.build
+            return cls(file.variants, file.points, **model)
 
 
 def mean_of_unused(model: GenotypeScores, used: NDArray[np.int64]) -> float:
@@ -537,12 +539,12 @@ def manhattan(model: GenotypeScores, ax: Any = None) -> Any:
     start = 0
     ticks = []
     x = np.zeros(len(codes))
-    kept = np.zeros(len(codes), bool)
-    kept[np.argsort(-importance, kind="stable")[:_DRAWN]] = True
+    largest = np.zeros(len(codes), bool)
+    largest[np.argsort(-importance, kind="stable")[:_DRAWN]] = True
     for turn, (k, length) in enumerate(zip(order, lengths, strict=True)):
         own = codes == k
         x[own] = position[own] - position[own].min() + start
-        drawn = own & kept
+        drawn = own & largest
         style = {"s": 4, "color": _COLOURS[turn % 2], "rasterized": True, "lw": 0}
         ax.scatter(x[drawn], importance[drawn], **style)
         ticks.append((start + length / 2, names[k]))

@@ -13,7 +13,6 @@ from codecs import BOM_UTF8
 from collections.abc import Iterator, Sequence
 from itertools import islice
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -60,18 +59,18 @@ def read_pvar(path: Path) -> pd.DataFrame:
                 f"{path}, line {skip}: the header needs one column {name}."
             )
     names = [_PVAR.get(name, f"other {k}") for k, name in enumerate(names)]
-    found = _variants(path, _fields(path, names, VARIANTS, skip), skip)
-    several = found["a1"].str.contains(",", regex=False).to_numpy(bool)
+    variants = _variants(path, _fields(path, names, VARIANTS, skip), skip)
+    several = variants["a1"].str.contains(",", regex=False).to_numpy(bool)
     if several.any():
         row = int(several.argmax())
         stem = path.with_suffix("")
         raise ValueError(
-            f"{_place(path, row, skip)}: variant {found['id'].iloc[row]!r} has several "
-            f"alternative alleles ({found['a1'].iloc[row]:.40}), as at "
+            f"{_place(path, row, skip)}: variant {variants['id'].iloc[row]!r} has "
+            f"several alternative alleles ({variants['a1'].iloc[row]:.40}), as at "
             f"{several.sum():,} sites in all: leave them out with 'plink2 --pfile "
             f"{stem} --max-alleles 2 --make-pgen --out {stem}-biallelic'."
         )
-    return found
+    return variants
 
 
 def _variants(path: Path, table: pa.Table, skip: int) -> pd.DataFrame:
@@ -139,7 +138,7 @@ def _hashes(texts: pa.ChunkedArray) -> NDArray[np.uint64]:
 
     Four times as fast as a table of all texts. Different texts may, rarely, share one.
     """
-    found = [np.zeros(0, np.uint64)]
+    hashes = [np.zeros(0, np.uint64)]
     up = down = np.zeros(0, np.uint64)  # powers of r, and of its inverse
     for piece in (
         chunk.slice(k, 2**15)
@@ -159,8 +158,8 @@ def _hashes(texts: pa.ChunkedArray) -> NDArray[np.uint64]:
         raw *= up[: len(raw)]
         total = np.zeros(len(raw) + 1, np.uint64)
         np.cumsum(raw, out=total[1:])
-        found.append((total[at[1:]] - total[at[:-1]]) * down[at[:-1]])
-    return np.concatenate(found)
+        hashes.append((total[at[1:]] - total[at[:-1]]) * down[at[:-1]])
+    return np.concatenate(hashes)
 
 
 # ---- samples
@@ -182,18 +181,18 @@ def read_psam(path: Path) -> pd.DataFrame:
             f"{path}, line {skip}: the header needs a column IID, and no name twice."
         )
     frame = _fields(path, names, names, skip).to_pandas()
-    found = pd.DataFrame({"fid": "0", "iid": frame["IID"]}, dtype=object)
+    samples = pd.DataFrame({"fid": "0", "iid": frame["IID"]}, dtype=object)
     for name, ours in _PSAM.items():
-        found[ours] = frame[name] if name in names else "0"
+        samples[ours] = frame[name] if name in names else "0"
     others = [name for name in names if name not in ("IID", "SID", *_PSAM)]
     chosen = next((n for n in ("PHENO", "PHENO1") if n in others), (others or [""])[0])
-    found["phenotype"] = frame[chosen] if others else "-9"
+    samples["phenotype"] = frame[chosen] if others else "-9"
     if len(others) > 1:
         warn(
             f"{path} has {len(others)} columns of phenotypes: {chosen!r} is used. Give "
             "another one in a separate file, with --pheno."
         )
-    return _samples(path, found.astype(frame["IID"].dtype), skip)
+    return _samples(path, samples.astype(frame["IID"].dtype), skip)
 
 
 def _samples(path: Path, frame: pd.DataFrame, skip: int) -> pd.DataFrame:
@@ -253,14 +252,14 @@ def _fields(
     if not path.stat().st_size:
         raise ValueError(f"{path} is empty.")
     check_memory(_MEMORY_PER_BYTE * path.stat().st_size, f"Reading {path}")
-    found = None
+    table = None
     between = "\t" if path.suffix == ".pvar" and skip else _between(path)
     if between is not None:
-        found = _parsed(str(path), between, names, wanted, skip)
-    if found is None:
+        table = _parsed(str(path), between, names, wanted, skip)
+    if table is None:
         tidy = io.BytesIO(_tidied(np.fromfile(path, np.uint8)))
-        found = _parsed(tidy, "\t", names, wanted, skip)
-    if found is None:
+        table = _parsed(tidy, "\t", names, wanted, skip)
+    if table is None:
         for line, fields in lines(path, between if path.suffix == ".pvar" else None):
             if line > skip and len(fields) != len(names):
                 raise ValueError(
@@ -268,9 +267,9 @@ def _fields(
                     f"are needed ({' '.join(names)})."
                 )
         raise ValueError(f"{path} cannot be read as a table of text in UTF-8.")
-    if not found.num_rows:
+    if not table.num_rows:
         raise ValueError(f"{path} has only empty lines.")
-    return found
+    return table
 
 
 def _between(path: Path) -> str | None:
@@ -279,16 +278,20 @@ def _between(path: Path) -> str | None:
         path.open("rb") as stream,
         mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ) as text,
     ):
-        found = [each for each in "\t " if text.find(each.encode()) >= 0]
-    return None if len(found) > 1 else (found or ["\t"])[0]
+        separators = [each for each in "\t " if text.find(each.encode()) >= 0]
+    return None if len(separators) > 1 else (separators or ["\t"])[0]
 
 
 def _parsed(
-    source: Any, between: str, names: Sequence[str], wanted: Sequence[str], skip: int
+    source: str | io.BytesIO,
+    between: str,
+    names: Sequence[str],
+    wanted: Sequence[str],
+    skip: int,
 ) -> pa.Table | None:
     """Read columns of text; None where a line has other fields, or one is empty."""
     try:
-        found = csv.read_csv(
+        table = csv.read_csv(
             source,
             csv.ReadOptions(
                 column_names=list(names), skip_rows=skip, block_size=_LONGEST
@@ -302,17 +305,17 @@ def _parsed(
         )
     except (pa.ArrowInvalid, pa.ArrowKeyError):
         return None
-    empty = any(pc.any(pc.equal(found[name], "")).as_py() for name in wanted)
-    return None if empty else found
+    empty = any(pc.any(pc.equal(table[name], "")).as_py() for name in wanted)
+    return None if empty else table
 
 
 def _tidied(text: NDArray[np.uint8]) -> bytes:
     """Return text with one tab where there were blanks, and none at ends of lines."""
     blank = (text == ord(" ")) | (text == ord("\t"))
-    kept = np.ones(len(text), bool)
-    kept[1:] = ~(blank[1:] & blank[:-1])
-    text = text[kept]
-    blank = blank[kept]
+    single = np.ones(len(text), bool)
+    single[1:] = ~(blank[1:] & blank[:-1])
+    text = text[single]
+    blank = blank[single]
     text[blank] = ord("\t")
     end = (text == ord("\n")) | (text == ord("\r"))
     at_end = np.zeros(len(text), bool)

@@ -14,7 +14,7 @@ They are not sufficient, since deciding whether a distribution exists is NP-hard
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from renyi.counting import sparse_counts
 from renyi.counting.onehot import Sizes, offsets
 from renyi.counting.pair_counts import check_table_size
+from renyi.marginals.blocks import block_counts, spans, target_of
 from renyi.validation import InputError
 
 if TYPE_CHECKING:
@@ -51,7 +52,7 @@ def validate(m: Marginals, tolerance: float) -> Marginals:
     """Return the marginals if they pass; see `Marginals.validate`."""
     check_counts(m, tolerance)
     names = _fully_known(m)
-    places = m._spans(names)
+    places = spans(m, names)
     sizes = m.columns.sizes[m.columns.places(names)]
     table = m.counts[np.ix_(places, places)] / m.n
     if sparse_counts.is_sparse(table):
@@ -126,7 +127,7 @@ def check_not_negative(m: Marginals, when: str) -> None:
     inner = m.class_counts
     if inner is not None and inner.size and not inner.min() >= 0:  # nor is it NaN
         k = int(np.unravel_index(int(inner.argmin()), inner.shape)[0])
-        label = m._column(m.target).levels.texts[k]
+        label = target_of(m).levels.texts[k]
         raise ValueError(
             f"A count within {m.target} = {label} is {inner.min():g} {when}: "
             "counts cannot be negative."
@@ -251,10 +252,10 @@ def _check_margins(m: Marginals, margins: _Margins, tolerance: float) -> None:
 def _check_classes(m: Marginals, inner: NDArray[Any], tolerance: float) -> None:
     """Compare counts within classes with those of all rows, and with the target's."""
     names = m.feature_names
-    places = m._spans(names)
-    off = np.abs(inner.sum(axis=0, dtype=np.float64) - m._block(names, names))
+    places = spans(m, names)
+    off = np.abs(inner.sum(axis=0, dtype=np.float64) - block_counts(m, names, names))
     own = np.diagonal(inner, axis1=1, axis2=2)
-    apart = np.abs(own - m._block([m.target], names))
+    apart = np.abs(own - block_counts(m, [m.target], names))
     for gap, what in ((off, "all rows"), (apart, "the target")):
         worst = gap.max(initial=0)
         if not worst <= tolerance * m.n:
@@ -273,3 +274,14 @@ def class_pairs(m: Marginals, reason: str) -> NDArray[Any]:
             "with class_conditional=True."
         )
     return m.class_counts
+
+
+@overload
+def has_few_rows(n: float, n_indicators: float) -> bool: ...
+@overload
+def has_few_rows(n: float, n_indicators: NDArray[Any]) -> NDArray[np.bool_]: ...
+def has_few_rows(
+    n: float, n_indicators: float | NDArray[Any]
+) -> bool | NDArray[np.bool_]:
+    """Return whether rows are too few for a bound to say much about new ones."""
+    return n <= 2 * n_indicators

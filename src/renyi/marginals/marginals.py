@@ -26,19 +26,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from renyi.counting import sparse_counts
-from renyi.counting.onehot import offsets
 from renyi.counting.pair_counts import (
     check_table_size,
     class_pair_counts,
     pair_counts,
 )
-from renyi.encoding.columns import Column, Columns, Label
+from renyi.encoding.columns import Columns, Label
 from renyi.encoding.encoder import Encoder
 from renyi.encoding.rows import TrainingRows, coded_rows
 from renyi.encoding.rules import check_total
 from renyi.encoding.tuples import encoder_of_order
-from renyi.limits import check_memory
-from renyi.marginals import arithmetic, consistency, file
+from renyi.marginals import arithmetic, blocks, consistency, file
 
 if TYPE_CHECKING:
     import os
@@ -135,37 +133,19 @@ class Marginals:
     @property
     def classes(self) -> tuple[Label, ...]:
         """The classes: categories of the target."""
-        return self._column(self.target).categories
-
-    def _column(self, name: str) -> Column:
-        return self.columns[self.columns.places([name])[0]]
-
-    def _spans(self, names: Iterable[str]) -> NDArray[np.intp]:
-        """Places in `counts` of the categories of some columns."""
-        starts = offsets(self.columns.sizes)
-        where = self.columns.places(names)
-        spans = [np.arange(starts[j], starts[j + 1]) for j in where]
-        return np.concatenate(spans) if spans else np.empty(0, np.intp)
+        return blocks.target_of(self).categories
 
     # ---- blocks of the table
-
-    def _block(self, first: Iterable[str], second: Iterable[str]) -> NDArray[Any]:
-        """Return the counts of the categories of some columns with those of others."""
-        rows = self._spans(first)
-        columns = self._spans(second)
-        what = f"A table of {len(rows):,} by {len(columns):,} categories"
-        check_memory(self.counts.dtype.itemsize * len(rows) * len(columns), what)
-        return sparse_counts.dense(self.counts[np.ix_(rows, columns)])
 
     def block(self, first: str, second: str) -> pd.DataFrame:
         """Contingency table of two columns."""
         import pandas as pd
 
         consistency.check_counted(self, [(first, second)])
-        rows = self._column(first).levels
-        columns = self._column(second).levels
+        rows = blocks.column_of(self, first).levels
+        columns = blocks.column_of(self, second).levels
         return pd.DataFrame(
-            self._block([first], [second]),
+            blocks.block_counts(self, [first], [second]),
             index=pd.Index(rows.texts, name=first),
             columns=pd.Index(columns.texts, name=second),
         )
@@ -179,7 +159,7 @@ class Marginals:
         if names == tuple(self.columns.names[:-1]):
             size = self.counts.shape[0] - len(self.classes)
             return self.counts[:size, :size]
-        places = self._spans(names)
+        places = blocks.spans(self, names)
         return self.counts[np.ix_(places, places)]
 
     @property
@@ -188,13 +168,7 @@ class Marginals:
         names = self.feature_names
         if self.absent:
             consistency.check_counted(self, ((name, self.target) for name in names))
-        return self._block(names, [self.target])
-
-    @property
-    def _n_indicators(self) -> int:
-        """Number of categories of the features that have rows."""
-        alone = self.counts.diagonal()[self._spans(self.feature_names)]
-        return int(np.count_nonzero(alone))
+        return blocks.block_counts(self, names, [self.target])
 
     @property
     def Q(self) -> NDArray[np.float64]:
@@ -221,7 +195,7 @@ class Marginals:
     @property
     def class_probabilities(self) -> NDArray[np.float64]:
         """Probability of each class."""
-        alone = self.counts.diagonal()[self._spans([self.target])]
+        alone = self.counts.diagonal()[blocks.spans(self, [self.target])]
         return np.asarray(alone / self.n, np.float64)
 
     # ---- operations
@@ -324,8 +298,8 @@ class Marginals:
             feature, and pairs of these pairs are counted.
         """
         encoder = encoder_of_order(encoder, order)
-        rows, answer = coded_rows(X, y, target, encoder, sample_weight)
-        return count_rows(rows, answer, class_conditional)
+        rows = coded_rows(X, y, target, encoder, sample_weight)
+        return count_rows(rows, class_conditional)
 
     @classmethod
     def from_blocks(
@@ -353,8 +327,8 @@ class Marginals:
         total: Marginals | None = None
         for block in blocks:
             X, y = block if isinstance(block, tuple) else (block, None)
-            rows, answer = coded_rows(X, y, target, encoder, refuse_identifiers=False)
-            m = count_rows(rows, answer, class_conditional)
+            rows = coded_rows(X, y, target, encoder, refuse_identifiers=False)
+            m = count_rows(rows, class_conditional)
             if total is None:
                 encoder = m.encoder
             total = m if total is None else total + m
@@ -606,10 +580,9 @@ class Marginals:
         return file.html(self)
 
 
-def count_rows(
-    rows: TrainingRows, target: Column, class_conditional: bool = False
-) -> Marginals:
-    """Count the pairs of rows whose classes are the categories of `target`."""
+def count_rows(rows: TrainingRows, class_conditional: bool = False) -> Marginals:
+    """Count the pairs of encoded rows, and of them and their classes."""
+    target = rows.target
     columns = Columns.of([*rows.encoder.columns, target])
     dtype = np.min_scalar_type(int(columns.sizes.max()))
     codes = np.concatenate([rows.codes, rows.y[None, :]], dtype=dtype, casting="unsafe")

@@ -1,6 +1,14 @@
-"""From a model of a table to its report, with counts of pairs.
+"""From a model and pair counts to the plain values that its report shows.
 
-No row goes in, and of held-out rows sums.
+The page and ``report.json`` are two readers of the same values (`renyi.report.page`),
+and compute nothing of their own. No row goes in; of held-out rows there are sums: bins,
+points of a curve, a table of classes.
+
+What a row scores is ``intercept + Σ points`` over the features, at the category that
+its columns give it: column j's code itself where a feature is of one column, else the
+place in `keys` of the columns' codes counted as one number; `new` where it is not
+there, and `unseen` where a label was never seen. With t = 1/K + score (of two classes
+[1/2 − s, 1/2 + s]), probabilities are ∝ exp(slope·t), or nearest to t without a slope.
 """
 
 from __future__ import annotations
@@ -12,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from renyi import __version__
+from renyi.certificates.error_table import error_table
 from renyi.certificates.heldout import read_rows
 from renyi.certificates.record import BoundReport, Certificate
 from renyi.certificates.text import ALONE, ranking_lines
@@ -21,22 +30,11 @@ from renyi.encoding.columns import MISSING_TEXT, label_text
 from renyi.encoding.tuples import NEW
 from renyi.exports.integer_card import IntegerScorecard, tables
 from renyi.exports.points import has_weights, unseen_text
-from renyi.formatting import at_least, capitalised
+from renyi.formatting import at_least, capitalised, number_of_rows
 from renyi.marginals.marginals import Marginals
-from renyi.report import error_rates
-from renyi.report.page import name
-from renyi.report.record import (
-    Bin,
-    Card,
-    Column,
-    Data,
-    Feature,
-    Heldout,
-    PathStep,
-    Report,
-    Scale,
-    Worst,
-)
+from renyi.report import summary
+from renyi.report.page import FEW, FORMAT, VERSION, Report
+from renyi.report.summary import Entry, name
 from renyi.rules import decide
 from renyi.scorecard import Scorecard, by_importance
 from renyi.selection import PathResult
@@ -66,159 +64,218 @@ def report(
     made: dict[str, str] | None = None,
 ) -> Report:
     """Return the report of a fitted classifier; see `RenyiClassifier.report`."""
+    model = getattr(model, "fit_", model)
     own: Certificate = model.certificate_
     m = model.marginals_ if marginals is None else marginals
     scorecard: Scorecard = model.scorecard_
-    counted = own if own.basis == "marginals" else None
-    if bounds is not None:
-        counted = bounds.certificate
-    elif m is not None:
-        counted = certify(model, m)
+    counted = _counted(model, own, m, bounds)
     trained = model.data_digest_
     same = marginals is None or (trained is not None and trained.matches(m.digest))
     whose = "it learned from" if same else "of the marginals given here"
-    seen = None if heldout is None else certify(model, *heldout)
-    # Rows that it may have learned from show nothing.
-    tried = None if seen is None or "training-rows" in seen.warning_codes else seen
-    few = scorecard.n_classes == 2 and len(scorecard.z) <= _CARD_CATEGORIES
-    if card is None and m is not None and few and m.n > 0:
-        card = scorecard.rounded(_POINTS, marginals=m)
-    columns, features, left_out, scale = _of_scorecard(scorecard, model.rule)
+    tested = None if heldout is None else certify(model, *heldout)
+    unseen = tested
+    if tested is not None and "training-rows" in tested.warning_codes:
+        unseen = None  # rows that it may have learned from show nothing
     shares = _shares(scorecard, own, m if same else None)
-    told = () if counted is None or counted.doubtful else ranking_lines(counted)
-    return Report(
-        title=f"Report of a model for {name(model._target)}",
-        verdict=error_rates.verdict(model._target, own, counted, tried, whose),
-        warnings=error_rates.warnings(own, counted, seen),
-        tiles=tuple(error_rates.tiles(own, counted, tried, shares, whose)),
-        target=model._target,
-        classes=tuple(map(label_text, scorecard.classes)),
-        rule=model.rule,
-        data=_data(scorecard, own, m, shares, same),
-        certificate=(counted or own).to_dict(),
-        ladder=tuple(error_rates.ladder(own, counted, tried, bounds)),
-        ranking=tuple(told),
-        columns=columns,
-        features=features,
-        left_out=left_out,
-        scale=scale,
-        made={**_made(model, own), **(made or {})},
-        card=None if card is None else _card(card, counted),
-        path=() if path is None else tuple(_path(path)),
-        heldout=_heldout(model, seen, *heldout) if seen and heldout else None,
-        worst=None if bounds is None else _worst(bounds),
-    )
+    errors = error_table(own, counted=counted, unseen=unseen, bounds=bounds)
+    if card is None and m is not None:
+        card = _integer_card(scorecard, m)
+    ranking: list[str] = []
+    if counted is not None and not counted.doubtful:
+        ranking = ranking_lines(counted)
+    target = model.target
+    facts: Entry = {
+        "format": FORMAT,
+        "version": VERSION,
+        "title": f"Report of a model for {name(target)}",
+        "summary": summary.summary(target, own, counted, unseen, whose),
+        "warnings": summary.warnings(own, counted, tested),
+        "headline": summary.headline(own, counted, unseen, errors, shares, whose),
+        "target": target,
+        "classes": [label_text(label) for label in scorecard.classes],
+        "rule": model.rule,
+        "data": _data(scorecard, own, m, shares, same),
+        "certificate": (counted or own).to_dict(),
+        "errors": summary.error_entries(errors, own),
+        "ranking": ranking,
+        **_points(scorecard, model.rule),
+        "made": {**_made(model, own), **(made or {})},
+        "card": None if card is None else _card(card, counted),
+        "path": [] if path is None else _path(path),
+        "heldout": None,
+        "worst": None if bounds is None else _worst(bounds),
+    }
+    if heldout is not None and tested is not None:
+        facts["heldout"] = _heldout(scorecard, tested, *heldout)
+    return Report(facts)
+
+
+def _counted(
+    model: Any, own: Certificate, m: Marginals | None, bounds: BoundReport | None
+) -> Certificate | None:
+    """Return the certificate of pair counts, if there are any."""
+    if bounds is not None:
+        return bounds.certificate
+    if m is not None:
+        return certify(model, m)
+    return own if own.basis == "marginals" else None
+
+
+def _integer_card(card: Scorecard, m: Marginals) -> IntegerScorecard | None:
+    """Return whole points of a model of two classes that is not too large."""
+    if card.n_classes != 2 or len(card.z) > _CARD_CATEGORIES or m.n <= 0:
+        return None
+    return card.rounded(_POINTS, marginals=m)
 
 
 # ---- points and columns
 
 
-def _of_scorecard(
-    card: Scorecard, rule: str
-) -> tuple[tuple[Column, ...], tuple[Feature, ...], int, Scale]:
-    """Return columns and features that go together, and how points are used."""
-    shown = card.mapped
-    ruled = card.of_rule(rule)
+def _points(card: Scorecard, rule: str) -> Entry:
+    """Return columns, features and how points are used."""
     encoder: Any = card.encoder
+    mapped = card.mapped
+    ruled = card.of_rule(rule)
     sizes = encoder.columns.sizes
-    starts = offsets(sizes)
-    counts = card.counts
-    base = encoder.single.columns
-    refused = encoder.unseen == "error"
-    members: Sequence[tuple[int, ...]] = [(j,) for j in range(len(base))]
-    if encoder.order > 1:
-        members = encoder._members
-    totals = _column_counts(encoder, members, counts, starts)
-    columns = tuple(
-        Column(
-            name=column.name,
-            kind="number" if column.kind == "number" else "label",
-            categories=column.levels.texts,
-            counts=tuple(total.tolist()),
-            other=None if refused and column.kind == "label" else unseen_text(column),
-            start=int(np.argmax(total)),
-        )
-        for column, total in zip(base, totals, strict=True)
-    )
-    order = by_importance(shown)
+    members = _members(encoder)
+    columns = _columns(encoder, members, card.counts)
+    order = by_importance(mapped)
     fits = np.cumsum(sizes[order]) <= MOST_CATEGORIES
     fits[:1] = True
-    begin = np.array([[c.start] for c in columns])
-    points = shown.tables[0]
-    own = ruled.tables[0] if ruled is not shown else None
-    codes = encoder.of_codes(begin) if encoder.order > 1 else begin
+    own = None if ruled is mapped else ruled
+    starts = offsets(sizes)
+    features = [
+        _feature(card, own, j, members[j], starts[j]) for j in order[fits].tolist()
+    ]
     left = np.sort(order[~fits])
-    at = shown.tables[1][left] + codes[left, 0]
-
-    def feature(j: int) -> Feature:
-        span = slice(shown.tables[1][j], shown.tables[1][j] + sizes[j])
-        texts = encoder.columns[j].levels.texts
-        keys = None
-        new = None
-        if encoder.order > 1:
-            new = texts.index(NEW) if NEW in texts else None
-            keys = _keys(encoder._tables[j], len(texts), new)
-        return Feature(
-            name=encoder.columns.names[j],
-            members=tuple(members[j]),
-            importance=float(shown.importance[j]),
-            categories=texts,
-            counts=tuple(counts[starts[j] : starts[j + 1]].tolist()),
-            points=_rows_of(points[span]),
-            unseen=_row_of(points[span.stop]),
-            keys=keys,
-            new=new,
-            rule_points=None if own is None else _rows_of(own[span]),
-            rule_unseen=None if own is None else _row_of(own[span.stop]),
-        )
-
+    begin = np.array([[column["start"]] for column in columns])
+    codes = encoder.of_codes(begin) if encoder.order > 1 else begin
+    at = mapped.tables[1][left] + codes[left, 0]
     c = card.calibration
-    slope = None if c is None else c.factor(card.n_classes)
-    rest = points[at].sum(axis=0) + np.atleast_1d(shown.intercept)
-    ruled_rest = None
-    if own is not None:
-        ruled_rest = _row_of(own[at].sum(axis=0) + np.atleast_1d(ruled.intercept))
-    scale = Scale(_row_of(rest), slope, None if c is None else c.kind, ruled_rest)
-    return columns, tuple(map(feature, order[fits].tolist())), len(left), scale
+    scale: Entry = {
+        "intercept": _start(mapped, at),
+        "slope": None if c is None else c.factor(card.n_classes),
+        "calibration": None if c is None else c.kind,
+        "rule_intercept": None if own is None else _start(own, at),
+        "covariates": {},
+    }
+    return {
+        "columns": columns,
+        "features": features,
+        "left_out": len(left),
+        "scale": scale,
+    }
+
+
+def _start(card: Scorecard, at: NDArray[np.int64]) -> list[float]:
+    """Return the intercept, with the points of features that are left out."""
+    total = card.tables[0][at].sum(axis=0) + np.atleast_1d(card.intercept)
+    return rounded_points(total)
+
+
+def _members(encoder: Any) -> Sequence[tuple[int, ...]]:
+    """Return the columns of each feature."""
+    if encoder.order > 1:
+        members: Sequence[tuple[int, ...]] = encoder.members
+        return members
+    return [(j,) for j in range(len(encoder.single.columns))]
+
+
+def _columns(
+    encoder: Any, members: Sequence[tuple[int, ...]], counts: NDArray[Any]
+) -> list[Entry]:
+    """Return what can be chosen of each column."""
+    starts = offsets(encoder.columns.sizes)
+    totals = _column_counts(encoder, members, counts, starts)
+    refused = encoder.unseen == "error"
+    return [
+        {
+            "name": column.name,
+            "kind": "number" if column.kind == "number" else "label",
+            "categories": [*column.levels.texts],
+            "counts": total.tolist(),
+            "other": (
+                None if refused and column.kind == "label" else unseen_text(column)
+            ),
+            "start": int(np.argmax(total)),
+        }
+        for column, total in zip(encoder.single.columns, totals, strict=True)
+    ]
+
+
+def _feature(
+    card: Scorecard, ruled: Scorecard | None, j: int, members: Sequence[int], start: int
+) -> Entry:
+    """Return the points of feature j; of a tuple also which codes its categories are.
+
+    `ruled` has the points that the rule uses, where these are others; the counts of
+    the feature begin at `start`.
+    """
+    encoder: Any = card.encoder
+    mapped = card.mapped
+    size = encoder.columns.sizes[j]
+    first = mapped.tables[1][j]
+    span = slice(first, first + size)
+    texts = encoder.columns[j].levels.texts
+    new = None
+    keys = None
+    if encoder.order > 1:
+        new = texts.index(NEW) if NEW in texts else None
+        keys = _keys(encoder.tables[j], len(texts), new)
+    points = mapped.tables[0]
+    own = None if ruled is None else ruled.tables[0]
+    return {
+        "name": encoder.columns.names[j],
+        "members": [*members],
+        "importance": float(mapped.importance[j]),
+        "categories": [*texts],
+        "counts": card.counts[start : start + size].tolist(),
+        "points": [rounded_points(row) for row in points[span].tolist()],
+        "unseen": rounded_points(points[span.stop]),
+        "keys": keys,
+        "new": new,
+        "rule_points": (
+            None if own is None else [rounded_points(row) for row in own[span].tolist()]
+        ),
+        "rule_unseen": None if own is None else rounded_points(own[span.stop]),
+    }
 
 
 def _column_counts(
-    encoder: Any, members: Sequence[tuple[int, ...]], counts: Any, starts: Any
-) -> list[Any]:
+    encoder: Any,
+    members: Sequence[tuple[int, ...]],
+    counts: NDArray[Any],
+    starts: NDArray[Any],
+) -> list[NDArray[Any]]:
     """Return the rows of every category of every column, from those of features."""
     if encoder.order == 1:
         return np.split(counts, starts[1:-1])
-    found: dict[int, Any] = {}
-    for f, S in enumerate(members):
-        table = encoder._tables[f]
+    totals: dict[int, NDArray[Any]] = {}
+    for f, columns in enumerate(members):
+        table = encoder.tables[f]
         own = counts[starts[f] : starts[f + 1]]
         cells = np.append(own, 0)[table]  # (new) has no rows
-        for axis, j in enumerate(S):
-            if j not in found:
-                others = tuple(a for a in range(len(S)) if a != axis)
-                found[j] = cells.sum(axis=others)[:-1]
+        for axis, j in enumerate(columns):
+            if j not in totals:
+                others = tuple(a for a in range(len(columns)) if a != axis)
+                totals[j] = cells.sum(axis=others)[:-1]
     sizes = encoder.single.columns.sizes
-    return [found.get(j, np.zeros(n, np.int64)) for j, n in enumerate(sizes)]
+    return [totals.get(j, np.zeros(n, np.int64)) for j, n in enumerate(sizes)]
 
 
-def _keys(table: Any, size: int, new: int | None) -> tuple[int | None, ...]:
+def _keys(table: NDArray[Any], size: int, new: int | None) -> list[int | None]:
     """Return the one combination of codes that each category of a tuple stands for."""
     inner = table[tuple(slice(-1) for _ in table.shape)].ravel()
     first = np.full(size + 1, -1)
     first[inner] = np.arange(len(inner))
-    return tuple(
+    return [
         None if k == new or i < 0 else i for k, i in enumerate(first[:size].tolist())
-    )
+    ]
 
 
-def _row_of(points: Iterable[float]) -> tuple[float, ...]:
+def rounded_points(points: Iterable[float]) -> list[float]:
     """Return points as plain numbers, with as many digits as matter."""
-    return tuple(float(f"{x:.{_DIGITS}g}") for x in points)
-
-
-def _rows_of(points: NDArray[Any]) -> tuple[tuple[float, ...], ...]:
-    """Return rows of points as plain numbers."""
-    return tuple(map(_row_of, points.tolist()))
+    return [float(f"{x:.{_DIGITS}g}") for x in points]
 
 
 # ---- data, and how it was made
@@ -229,16 +286,16 @@ def _shares(
 ) -> dict[str, float] | None:
     """Return the shares of the classes, as far as counts tell them."""
     if m is not None:
-        found = zip(m.classes, m.class_probabilities.tolist(), strict=True)
-        return {label_text(label): share for label, share in found}
-    if card.n_classes == 2 and own.majority is not None:
-        top = label_text(own.majority[0])
-        off = own.majority[1]
-        first, second = map(label_text, card.classes)
-        if top in (first, second):  # a stranger's certificate may name another
-            share = {top: 1 - off, (second if top == first else first): off}
-            return {label: share[label] for label in (first, second)}
-    return None
+        pairs = zip(m.classes, m.class_probabilities.tolist(), strict=True)
+        return {label_text(label): share for label, share in pairs}
+    if card.n_classes != 2 or own.majority is None:
+        return None
+    top, error = own.majority
+    first, second = map(label_text, card.classes)
+    if label_text(top) not in (first, second):
+        return None  # an untrusted certificate may name another
+    of_first = 1 - error if label_text(top) == first else error
+    return {first: of_first, second: 1 - of_first}
 
 
 def _data(
@@ -247,70 +304,85 @@ def _data(
     m: Marginals | None,
     shares: dict[str, float] | None,
     same: bool,
-) -> Data:
+) -> Entry:
+    """Return what the model was trained on, as counts tell it."""
     provenance = {} if m is None else dict(m.provenance)
-    return Data(
-        rows=own.n,
-        unit="row",
-        weighted=has_weights(card),
-        columns=len(card.encoder.input_names),
-        features=len(card.encoder.columns),
-        categories=len(card.z),
-        order=card.encoder.order,
-        shares=shares,
-        source=tuple(map(str, provenance.get("files", ()))),
-        uncertainty=provenance.get("uncertainty"),
-        certified=None if same or m is None else m.n,
-    )
+    return {
+        "rows": own.n,
+        "size": number_of_rows(own.n),
+        "unit": "row",
+        "weighted": has_weights(card),
+        "columns": len(card.encoder.input_names),
+        "features": len(card.encoder.columns),
+        "categories": len(card.z),
+        "order": card.encoder.order,
+        "shares": shares,
+        "source": [*map(str, provenance.get("files", ()))],
+        "uncertainty": provenance.get("uncertainty"),
+        "certified": None if same or m is None else m.n,
+    }
 
 
 def _made(model: Any, own: Certificate) -> dict[str, str]:
     """Return the settings of a model, as texts."""
     choice = model.alpha_choice_
     c = model.scorecard_.calibration
-    found = {
+    settings = {
         "renyi": __version__,
         "rule": model.rule,
         "alpha": f"{choice.alpha:.6g} ({choice.method})",
-        "order": str(model.order),
+        "order": str(model.settings.order),
         "calibration": "none" if c is None else c.kind,
-        "objective": model.objective,
-        "class weight": str(model.class_weight or "none"),
-        "intercept": "yes" if model.fit_intercept else "no",
+        "objective": model.settings.objective,
+        "class weight": str(model.settings.class_weight or "none"),
+        "intercept": "yes" if model.settings.fit_intercept else "no",
         "seed": "none" if model.random_state is None else str(model.random_state),
         "certificate": own.basis,
     }
     digest = model.data_digest_
     if digest is not None:
-        found["digest of the data"] = digest.pairs or digest.classes
-    return found
+        settings["digest of the data"] = digest.pairs or digest.classes
+    return settings
 
 
 # ---- what may be there
 
 
-def _card(card: IntegerScorecard, counted: Certificate | None) -> Card:
+def _card(card: IntegerScorecard, counted: Certificate | None) -> Entry:
+    """Return whole points to add up by hand; texts as the export writes them."""
     (_, *points), totals = tables(card)
-    *told, bound = card.sentences()
+    *sentences, bound = card.sentences()
     if counted is not None and counted.doubtful:
-        told += map(capitalised, counted.warnings)
+        sentences += map(capitalised, counted.warnings)
         bound = f"{ALONE} {bound[0].lower()}{bound[1:]}"
-    sentences = tuple(dict.fromkeys([*told, bound]))
-    return Card(sentences, tuple(points), tuple(totals))
+    return {
+        "sentences": [*dict.fromkeys([*sentences, bound])],
+        "points": [[*row] for row in points],
+        "totals": [[*row] for row in totals],
+    }
 
 
-def _path(path: PathResult) -> list[PathStep]:
-    figures = path.gamma, path.bounds["map"], path.hgr
-    every = zip(path.entries, path.doubtful, *figures, strict=True)
-    return [
-        PathStep(name, *(None if few or np.isnan(x) else float(x) for x in row))
-        for name, few, *row in every
-    ]
+def _path(path: PathResult) -> list[Entry]:
+    """Return the features in the order of entry, and what those up to each promise."""
+    steps = []
+    for k, (feature, doubtful) in enumerate(
+        zip(path.entries, path.doubtful, strict=True)
+    ):
+        figures = {
+            "gamma": path.gamma[k],
+            "bound": path.bounds["map"][k],
+            "hgr": path.hgr[k],
+        }
+        plain = {
+            key: None if doubtful or np.isnan(value) else float(value)
+            for key, value in figures.items()
+        }
+        steps.append({"feature": feature, **plain})
+    return steps
 
 
-def _heldout(model: Any, c: Certificate, X: Any, y: Any) -> Heldout:
+def _heldout(card: Scorecard, c: Certificate, X: Any, y: Any) -> Entry:
     """Return sums over held-out rows."""
-    card: Scorecard = model.scorecard_
     rows = read_rows(card, X, y)
     p = card.probabilities(rows.codes)
     K = card.n_classes
@@ -318,26 +390,22 @@ def _heldout(model: Any, c: Certificate, X: Any, y: Any) -> Heldout:
     confusion = np.zeros((K, K), np.int64)
     np.add.at(confusion, (rows.y, answers), 1)
     right = p[np.arange(len(rows.y)), rows.y]
-    area: tuple[float, ...] | None = None
-    curve: tuple[tuple[float, float], ...] = ()
     if K == 2:
-        sure = p[:, 1]
+        probability = p[:, 1]
         hit = rows.y == 1
-        if 0 < hit.sum() < len(hit):
-            area = auc(sure, hit)
-            curve = tuple(_roc(sure, hit))
     else:
-        sure = p.max(axis=1)
+        probability = p.max(axis=1)
         hit = p.argmax(axis=1) == rows.y
-    return Heldout(
-        rows=len(rows.y),
-        certificate=c.to_dict(),
-        confusion=tuple(map(tuple, confusion.tolist())),
-        bins=tuple(_bins(sure, hit)),
-        log_loss=float(log_losses(right).mean()),
-        auc=area,
-        roc=curve,
-    )
+    both = K == 2 and 0 < hit.sum() < len(hit)
+    return {
+        "rows": len(rows.y),
+        "certificate": c.to_dict(),
+        "confusion": confusion.tolist(),
+        "bins": _bins(probability, hit),
+        "log_loss": float(log_losses(right).mean()),
+        "auc": [*auc(probability, hit)] if both else None,
+        "roc": _roc(probability, hit) if both else [],
+    }
 
 
 def calibration_curve(
@@ -357,42 +425,54 @@ def calibration_curve(
     return rows, predicted, observed
 
 
-def _bins(p: Floats, hit: NDArray[np.bool_]) -> list[Bin]:
+def _bins(p: Floats, hit: NDArray[np.bool_]) -> list[Entry]:
     """Return rows of similar probability together, some in each."""
     count = min(max(len(p) // _BIN_ROWS, 1), _BINS)
     curve = zip(*calibration_curve(p, hit, count), strict=True)
-    return [Bin(int(n), round(float(a), 6), round(float(b), 6)) for n, a, b in curve]
+    return [
+        {
+            "rows": int(rows),
+            "probability": round(float(predicted), 6),
+            "share": round(float(observed), 6),
+        }
+        for rows, predicted, observed in curve
+    ]
 
 
-def _roc(p: Floats, hit: NDArray[np.bool_]) -> list[tuple[float, float]]:
+def _roc(p: Floats, hit: NDArray[np.bool_]) -> list[list[float]]:
     """Return some points of the curve, its ends among them, no step of few rows."""
     order = np.argsort(-p, kind="stable")
     last = np.append(np.flatnonzero(np.diff(p[order])), len(p) - 1)
-    true = np.cumsum(hit[order])[last]
-    false = np.cumsum(~hit[order])[last]
-    few = Report.few
-    count = min(_ROC, max(len(p) // few, 1))
-    some = np.unique(np.searchsorted(last, np.linspace(len(p) - 1, few - 1, count)))
-    pairs = zip((false / (~hit).sum())[some], (true / hit.sum())[some], strict=True)
-    return [(0.0, 0.0), *((round(float(a), 5), round(float(b), 5)) for a, b in pairs)]
+    true = np.cumsum(hit[order])[last] / hit.sum()
+    false = np.cumsum(~hit[order])[last] / (~hit).sum()
+    count = min(_ROC, max(len(p) // FEW, 1))
+    some = np.unique(np.searchsorted(last, np.linspace(len(p) - 1, FEW - 1, count)))
+    pairs = zip(false[some].tolist(), true[some].tolist(), strict=True)
+    return [[0.0, 0.0], *([round(a, 5), round(b, 5)] for a, b in pairs)]
 
 
-def _worst(bounds: BoundReport) -> Worst | None:
+def _worst(bounds: BoundReport) -> Entry | None:
     """Return the likeliest outcomes of the distribution that e* was shown by.
 
     None that stands for few rows: counts may settle the very rows of a small table.
     """
-    found = getattr(bounds.minimax, "worst_distribution", None)
-    if found is None:
+    worst = getattr(bounds.minimax, "worst_distribution", None)
+    if worst is None:
         return None
-    frame = found.frame()
+    frame = worst.frame()
     rows = [
-        (
-            *(MISSING_TEXT if v is None or v != v else label_text(v) for v in cells),
-            at_least(mass),
-        )
+        [*map(_cell_text, cells), at_least(mass)]
         for *cells, mass in frame[:_OUTCOMES].itertuples(index=False)
-        if mass * bounds.certificate.n > Report.few - 1e-6
+        if mass * bounds.certificate.n > FEW - 1e-6
     ]
-    head = tuple(map(str, frame.columns))
-    return Worst(found.bayes_error, len(frame), head, tuple(rows))
+    return {
+        "error": worst.bayes_error,
+        "outcomes": len(frame),
+        "head": [*map(str, frame.columns)],
+        "rows": rows,
+    }
+
+
+def _cell_text(cell: Any) -> str:
+    missing = cell is None or cell != cell
+    return MISSING_TEXT if missing else label_text(cell)

@@ -10,11 +10,6 @@ cases are made of them. A minimax rule rests on functions with
 
 .. math:: \sum_{y \in S} \lambda_y(x) \ge |S| - 1 \text{ for all } x, S \ne \emptyset,
     \qquad \lambda_y(x) = \sum_t a_t(x_{S_t} [, y]).
-
-If C is empty, some weighted sum u of cells shows it: whatever the outcome, it is at
-most c, and yet the tables say more (Farkas). The shortest one is sought,
-``min ‖u‖₁`` with ``bᵀu ≥ c + 1`` and ``Aᵀu ≤ c``, by its dual program, ``max s`` with
-``|A p − s b| ≤ 1``, p ≥ 0 of mass s.
 """
 
 from __future__ import annotations
@@ -32,7 +27,8 @@ from scipy import sparse
 from renyi.counting import sparse_counts
 from renyi.counting.onehot import offsets, spans
 from renyi.encoding.columns import MISSING_TEXT, Column, Columns, Levels
-from renyi.limits import Deadline, check_memory
+from renyi.limits import check_memory
+from renyi.marginals.blocks import target_of
 from renyi.marginals.marginals import Marginals
 from renyi.solvers.programs import Program, Solution, solve
 
@@ -45,14 +41,11 @@ _FEWER = (
     "merge rare categories, leave columns out (Marginals.select()), or give it more"
 )
 _AGREE = 1e-9  # what common margins of two tables may differ by
-_MAX_EXPLAINED = 20_000  # outcomes that an explanation may look at
-_PATIENCE = 20.0  # seconds to look for a few columns that explain it
 _MAX_TRIED = 2e7  # outcomes that are looked at together, to list those allowed
 # Bytes of a cell, which has its probability, that in `b` and a few multipliers; and of
 # what else a table takes.
 _CELL = 64
 _TABLE = 500
-_AGREED = "No distribution has these tables, although their margins agree"
 
 
 def class_sets(n_classes: int) -> list[Classes]:
@@ -148,7 +141,7 @@ class Ambiguity:
             else:
                 block = (within[:, own[i], own[j]] / m.n).transpose(1, 2, 0)
                 tables.append(Table((i, j), True, block))
-        return cls(columns, m._column(m.target), tuple(tables))
+        return cls(columns, target_of(m), tuple(tables))
 
     @property
     def sizes(self) -> NDArray[np.intp]:
@@ -412,13 +405,6 @@ class Ambiguity:
             for i, k in zip(columns, codes, strict=True)
         )
 
-    def name(self, cell: int) -> str:
-        """Return the cell of a multiplier in words."""
-        t = int(np.searchsorted(self.starts, cell, side="right")) - 1
-        table = self.tables[t]
-        codes = np.unravel_index(cell - self.starts[t], table.probabilities.shape)
-        return self.words(self.axes(table), codes)
-
 
 def shortfall(values: Floats) -> float:
     """By how much values of λ (outcomes, classes) must rise: Σ_S λ_y ≥ |S| − 1."""
@@ -442,9 +428,14 @@ def worst_member(
 # ---- why C is empty
 
 
-def contradiction(ambiguity: Ambiguity) -> str:
-    """Return a sentence that says why no distribution has the tables."""
-    return disagreement(ambiguity) or _farkas(ambiguity)
+def contradiction_error(ambiguity: Ambiguity) -> ValueError:
+    """Return the error for tables that no distribution has."""
+    return ValueError(
+        disagreement(ambiguity)
+        or "No distribution has these tables, although their margins agree: leave out "
+        "columns until minimax() finds one, or count all tables again from one set of "
+        "rows."
+    )
 
 
 def disagreement(ambiguity: Ambiguity) -> str:
@@ -472,58 +463,6 @@ def disagreement(ambiguity: Ambiguity) -> str:
                     f"{off.max():.3g})."
                 )
     return ""
-
-
-def _farkas(ambiguity: Ambiguity) -> str:
-    """Say which sum of a few cells is impossible."""
-    if ambiguity.n_table <= _MAX_EXPLAINED:
-        return _impossible(ambiguity) or (
-            f"{_AGREED} to within the solver's tolerance: round them less."
-        )
-    deadline = Deadline(_PATIENCE)
-    for size in (2, 3, 4):  # columns that contradict each other are few, as a rule
-        for chosen in combinations(range(len(ambiguity.sizes)), size):
-            part = ambiguity.restricted(chosen)
-            if part.n_table > _MAX_EXPLAINED:
-                continue
-            if text := _impossible(part):
-                return text
-            if deadline.passed:
-                break
-    return f"{_AGREED}: leave out columns until minimax() finds one."
-
-
-def _impossible(ambiguity: Ambiguity) -> str:
-    """Return a sum of cells that is too large; nothing if some distribution has it."""
-    d = len(ambiguity.sizes)
-    everything = np.indices(tuple(ambiguity.sizes.tolist())).reshape(d, -1).T
-    A = ambiguity.constraint_matrix(everything)
-    b = ambiguity.b
-    rows = sparse.block_array(
-        [[A, -b[:, None]], [np.ones((1, A.shape[1])), -np.ones((1, 1))]], format="csc"
-    )
-    limit = np.append(np.ones(len(b)), 0.0)
-    cost = np.append(np.zeros(A.shape[1]), -1.0)
-    answer = solve(Program(cost, rows, -limit, limit))
-    u = answer.duals[: len(b)]
-    if answer.status != "optimal" or not np.abs(u).max(initial=0.0):
-        return ""
-    u = u / np.abs(u).max()
-    u[np.abs(u) < 1e-6] = 0
-    most = float((A.T @ u).max())
-    given = float(b @ u)
-    if given <= most + 1e-9:
-        return ""
-    terms = []
-    for cell in np.flatnonzero(u).tolist():
-        sign = "− " if u[cell] < 0 else "+ "
-        size = "" if abs(abs(u[cell]) - 1) < 1e-6 else f"{abs(u[cell]):.3g} "
-        terms.append(f"{sign}{size}P({ambiguity.name(cell)})")
-    total = " ".join(terms).removeprefix("+ ")
-    return (
-        f"{_AGREED}: {total} is at most {most:.6g} under any distribution, yet the "
-        f"tables say {given:.6g}."
-    )
 
 
 # ---- tables that people have

@@ -60,7 +60,7 @@ from renyi.robust.ambiguity_set import (
     Ambiguity,
     Floats,
     Outcomes,
-    contradiction,
+    contradiction_error,
     worst_member,
 )
 from renyi.robust.distribution import exhibited
@@ -263,7 +263,7 @@ def solve_cone(
     module = clarabel()
     X = ambiguity.outcomes()
     if not len(X):
-        raise ValueError(contradiction(ambiguity))
+        raise contradiction_error(ambiguity)
     N = len(X)
     K = ambiguity.n_classes
     where = np.flatnonzero(ambiguity.possible(X).ravel())
@@ -289,7 +289,7 @@ def solve_cone(
     if answer is None or str(answer.status) == "MaxTime":
         return None
     if "Infeasible" in str(answer.status):
-        raise ValueError(contradiction(ambiguity))
+        raise contradiction_error(ambiguity)
     if str(answer.status) not in SOLVED:
         raise ValueError(
             f"The cone solver returned {answer.status} and found no distribution: "
@@ -514,7 +514,7 @@ def _by_outcomes(
     values = np.outer(good, np.full(K, float(not tight)))
     _, answer = worst_member(ambiguity, values, X, deadline.limit)
     if answer.status not in ("stopped", "optimal"):
-        raise ValueError(contradiction(ambiguity))
+        raise contradiction_error(ambiguity)
     if answer.status == "stopped":
         return None  # nor is it known whether C is empty, and θ about nothing
     if not tight:

@@ -37,6 +37,7 @@ from renyi.encoding.encoder import Encoder
 from renyi.encoding.rules import check_classes, class_array
 from renyi.formatting import at_least, at_most, rounded_down, rounded_up
 from renyi.limits import Deadline, MemoryBudgetError
+from renyi.marginals.blocks import n_indicators
 from renyi.marginals.marginals import Marginals
 from renyi.progress import ProgressCallback
 from renyi.robust import cutting_planes
@@ -46,7 +47,7 @@ from renyi.robust.ambiguity_set import (
     Outcomes,
     Table,
     class_sets,
-    contradiction,
+    contradiction_error,
     disagreement,
     members,
     of_tables,
@@ -321,7 +322,7 @@ def minimax(
         ambiguity, encoder, method, deadline=deadline, tolerance=tolerance, **options
     )
     if tables is None and not isinstance(m, str):
-        result = replace(result, note=text.few_rows(m.n, m._n_indicators))
+        result = replace(result, note=text.few_rows(m.n, n_indicators(m)))
     return result
 
 
@@ -395,7 +396,7 @@ def solve_minimax(
             "rare categories, or use method='lp'."
         )
     if best.status == "infeasible" or upper < IMPOSSIBLE:  # λ ≥ 0 of negative mean
-        raise ValueError(contradiction(ambiguity))
+        raise contradiction_error(ambiguity)
     upper = max(upper, 0.0)
     lower = min(lower, upper)
     status: Status = "bounded" if best.status == "optimal" else "stopped"

@@ -72,8 +72,9 @@ class WorstCase:
         Proven bounds on the worst error; equal, but for the tolerance, unless the
         search was stopped early or `method` was not "exact".
     distribution : WorstDistribution or None
-        A distribution with these marginals under which the rule errs `lower`; None if
-        none was found in time, or looked for (`lower` is 0 then).
+        A distribution with these marginals under which the rule errs `lower`, if ties
+        of the largest estimates count as errors; None if none was found in time, or
+        looked for (`lower` is 0 then).
     rule : str
         The rule whose error it is.
     closed_form : float
@@ -113,11 +114,14 @@ class WorstCase:
     def __str__(self) -> str:
         """Return the interval in a sentence."""
         known = f"at most {at_most(self.upper)}"
+        ties = ""
         if (self.lower or self.distribution is not None) and self.gap > 5e-5:
             known = f"between {at_least(self.lower)} and {at_most(self.upper)}"
+            if self.rule == "map":
+                ties = "ties of the largest scores count as errors; "
         return (
             f"At worst, rule {self.rule} errs {known} of the time on a population with "
-            f"these marginals (closed form {at_most(self.closed_form)}; "
+            f"these marginals ({ties}closed form {at_most(self.closed_form)}; "
             f"{self.seconds:.1f} s)."
         )
 

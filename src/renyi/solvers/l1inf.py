@@ -45,7 +45,6 @@ from renyi.counting.compiled import load
 from renyi.counting.onehot import label_sums, offsets
 from renyi.counting.pair_counts import check_table_size, pair_counts
 from renyi.counting.sparse_counts import dense
-from renyi.marginals.marginals import Marginals
 from renyi.solvers.ridge import weight_of
 
 if TYPE_CHECKING:
@@ -215,11 +214,6 @@ class CountsProblem(_Points):
         self.mean = self.plain_mean * fit_intercept
         self.R = self.plain_R - np.outer(self.mean, self.centre)
         self.variance = self.plain_variance - float(self.mean @ self.mean)
-
-    @classmethod
-    def of(cls, m: Marginals) -> CountsProblem:
-        """Return the problem of marginals."""
-        return cls(m.Q, m.F, m.class_probabilities, m.encoder.columns.sizes, m.n)
 
     def without(self, other: CountsProblem) -> CountsProblem:
         """Return the problem of the other rows: counts add up."""

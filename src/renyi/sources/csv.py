@@ -15,6 +15,7 @@ import contextlib
 import csv
 import gzip
 import io
+import math
 import re
 import zlib
 from collections.abc import Collection, Iterator, Sequence
@@ -233,7 +234,7 @@ class CsvFile:
                     yield fresh, share
                 return
             except _LongRecordError:
-                self._check_lines()
+                self._check_lines(until=size)
                 size = min(4 * size, LONGEST_RECORD)
 
     def _blocks(
@@ -283,8 +284,11 @@ class CsvFile:
         ) as reader:
             yield from reader
 
-    def _check_lines(self) -> None:
-        """Raise an error that names the first wrong line, if Python finds one."""
+    def _check_lines(self, until: float = math.inf) -> None:
+        """Raise an error that names the first wrong line, if Python finds one.
+
+        Stop after a record of more than `until` characters.
+        """
         width = len(self.header.names)
         line = 1
         limit = csv.field_size_limit(LONGEST_RECORD)
@@ -295,6 +299,8 @@ class CsvFile:
                 for cells in reader:
                     if len(cells) not in (0, width) and line > self.header.lines:
                         raise self._width_error(line, len(cells))
+                    if sum(map(len, cells)) > until:
+                        return
                     line = reader.line_num + 1
         except UnicodeDecodeError:
             raise _not_utf8_error(self.path) from None

@@ -24,7 +24,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from renyi.encoding.arrow import check_type, plain_array, plain_type, weight_floats
+from renyi.encoding.arrow import check_type, plain_array, weight_floats
 from renyi.encoding.columns import RARE, Levels, check_column
 from renyi.encoding.encoder import Encoder
 from renyi.encoding.rules import (
@@ -50,7 +50,7 @@ _KINDS = ("label", "number", "auto")
 _TEXTS = ("", "guess", "words", "integers", "numbers", "figures")
 _FAMILIES = (
     *("text", "boolean", "integer", "float", "null", "other"),
-    *("date", "time", "timestamp", "zoned timestamp", "duration"),
+    *("date", "time", "timestamp"),
 )
 
 
@@ -251,25 +251,23 @@ class CountSpec:
 def family(name: str, kind: pa.DataType) -> str:
     """Return what a type holds; batches of one family are read alike."""
     types = pa.types
-    kind = plain_type(kind)
+    check_type(name, kind)
     if types.is_dictionary(kind):
         inner = family(name, kind.value_type)
         # A dictionary of numbers is of labels, whatever its values.
         return "text" if inner == "text" else "other"
-    check_type(name, kind)
     if types.is_decimal(kind):  # sums of integers are decimals without a fraction
         return "float" if kind.scale else "integer"
-    if types.is_timestamp(kind):
-        return "zoned timestamp" if kind.tz else "timestamp"
     for holds, found in (
         (types.is_string, "text"),
+        (types.is_string_view, "text"),
         (types.is_large_string, "text"),
         (types.is_boolean, "boolean"),
         (types.is_integer, "integer"),
         (types.is_floating, "float"),
         (types.is_date, "date"),
         (types.is_time, "time"),
-        (types.is_duration, "duration"),
+        (types.is_timestamp, "timestamp"),
         (types.is_null, "null"),
     ):
         if holds(kind):

@@ -1,8 +1,8 @@
 r"""Several methods or models on the same rows: errors, log loss, certificates.
 
-**Folds.** Every row is judged once, by a model that was trained on the other folds. The
-folds' means are not independent, since their training rows overlap: intervals are those
-of the corrected resampled t test (Nadeau and Bengio 2003),
+**Folds.** Every row is evaluated once, by a model that was trained on the other folds.
+The folds' means are not independent, since their training rows overlap: intervals are
+those of the corrected resampled t test (Nadeau and Bengio 2003),
 
 .. math:: \bar d \pm t_{k-1} \sqrt{\left(\frac1k + \frac{1}{k-1}\right) s^2},
 
@@ -27,25 +27,32 @@ import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
+import pyarrow as pa
 import scipy  # its parts are loaded when they are used
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
+from renyi.certificates.error_table import error_table
 from renyi.certificates.heldout import clopper_pearson, share_interval
+from renyi.certificates.record import Certificate
 from renyi.certification import certify
-from renyi.comparison.methods import METHODS, Settings
+from renyi.cli.methods import LEARNERS, Settings
+from renyi.encoding.arrow import without_views
 from renyi.encoding.columns import label_text
 from renyi.encoding.rows import take_rows
-from renyi.estimators.minimax_classifier import RuleClassifier
+from renyi.estimators.minimax import RuleClassifier
 from renyi.formatting import at_most, chosen_percent
+from renyi.marginals.blocks import n_indicators
+from renyi.marginals.consistency import has_few_rows
 from renyi.progress import Progress, ProgressCallback
 from renyi.solvers.metrics import log_losses
-from renyi.validation import check_share, check_whole, has_few_rows
+from renyi.validation import check_share, check_whole
 
 Floats = NDArray[np.float64]
+Flags = NDArray[np.bool_]
+Split = tuple[NDArray[np.intp], NDArray[np.intp]]  # training rows, test rows
 
 _EQUAL = 1e-12  # means that differ by less are the same
 SEEN = (
@@ -76,14 +83,14 @@ class Estimate(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Compared:
-    """What came of one method or model."""
+class Evaluation:
+    """What is known of one method or model."""
 
     name: str
     about: str
     error: Estimate | None = None
     log_loss: Estimate | None = None
-    difference: Estimate | None = None  # of its error to the least that was seen
+    difference: Estimate | None = None  # of its error to the least observed
     log_loss_difference: Estimate | None = None  # likewise
     may_be_best: bool = False
     worst_case: float | None = None  # with the marginals of its training rows
@@ -101,15 +108,15 @@ class Comparison:
 
     target: str
     classes: tuple[str, ...]
-    rows: int  # judged
+    rows: int  # evaluated
     folds: int | None  # None for test rows
     trained: int | None  # rows, where methods were trained
     confidence: float
     seed: int
-    entries: tuple[Compared, ...]  # the least error first
+    entries: tuple[Evaluation, ...]  # the least error first
 
     @property
-    def judged(self) -> list[Compared]:
+    def evaluated(self) -> list[Evaluation]:
         """The entries that have figures."""
         return [entry for entry in self.entries if entry.error is not None]
 
@@ -124,37 +131,47 @@ class Comparison:
 
 
 class Answers(NamedTuple):
-    """How one method answered every row that is judged."""
+    """Whether each evaluated row was answered wrongly, and its log loss."""
 
-    wrong: NDArray[np.bool_]
+    wrong: Flags
     loss: Floats | None
 
 
-class Candidate(NamedTuple):
+class Method(NamedTuple):
     """Something to compare: trained on some of the rows, or trained already."""
 
     name: str
     about: str
     make: Callable[[], Any] | None  # None for a model
     model: Any = None
-    X: Any = None  # the rows as the model takes them; methods take those of all
+    X: Any = None  # the rows as the model takes them; learners take those of all
     probabilities: bool = True
 
 
-def candidates(names: Sequence[str], settings: Settings) -> list[Candidate]:
+def methods(names: Sequence[str], settings: Settings) -> list[Method]:
     """Return methods of these names; an unknown one is an error."""
-    found = []
+    chosen = []
     for name in dict.fromkeys(names):
-        if name not in METHODS:
-            raise ValueError(f"Unknown method {name!r}: choose from {[*METHODS]}.")
-        about, make, sure = METHODS[name]
-        make = partial(make, settings)
-        found.append(Candidate(name, about, make, probabilities=sure))
-    return found
+        if name not in LEARNERS:
+            raise ValueError(f"Unknown method {name!r}: choose from {[*LEARNERS]}.")
+        learner = LEARNERS[name]
+        chosen.append(
+            Method(
+                name,
+                learner.about,
+                _maker(learner.make, settings),
+                probabilities=learner.probabilities,
+            )
+        )
+    return chosen
+
+
+def _maker(make: Callable[[Settings], Any], settings: Settings) -> Callable[[], Any]:
+    return lambda: make(settings)
 
 
 def compare(
-    them: Sequence[Candidate],
+    them: Sequence[Method],
     X: Any,
     y: Any,
     *,
@@ -165,16 +182,55 @@ def compare(
     seed: int = 0,
     progress: ProgressCallback | None = None,
 ) -> Comparison:
-    """Train and judge on the same rows.
+    """Train and evaluate on the same rows.
 
     By `folds`, or on a share `test` of the rows; with neither all rows are test rows,
     of models only.
     """
     check_share("confidence", confidence)
     truth = _texts(y)
-    parts = _parts(truth, folds, test, seed)
-    judged = np.sort(np.concatenate([rows for _, rows in parts]))
-    steps = len(them) * (len(parts) + (folds is not None))
+    splits = _splits(truth, folds, test, seed)
+    rows = np.sort(np.concatenate([test_rows for _, test_rows in splits]))
+    tell = _teller(progress, len(them) * (len(splits) + (folds is not None)))
+    if isinstance(X, pa.Table):
+        X = without_views(X)
+    answers: dict[str, Answers] = {}
+    entries: dict[str, Evaluation] = {}
+    for method in them:
+        if method.make is not None:
+            method = method._replace(X=X)
+        try:
+            every, model, seconds = _answers(method, y, truth, splits, tell)
+            unseen = rows if folds is None or method.make is None else None
+            bounds = _bounds(method, model, y, unseen, confidence)
+            entries[method.name] = Evaluation(
+                method.name, method.about, seconds=seconds, **bounds
+            )
+            loss = None if every.loss is None else every.loss[rows]
+            answers[method.name] = Answers(every.wrong[rows], loss)
+        except _REASONS as error:
+            reason = " ".join(str(error).split())
+            entries[method.name] = Evaluation(method.name, method.about, failure=reason)
+    if not answers:
+        raise ValueError(next(iter(entries.values())).failure)
+    place = np.empty(len(truth), np.intp)
+    for k, (_, test_rows) in enumerate(splits):
+        place[test_rows] = k
+    intervals = Intervals(place[rows], folds, confidence)
+    return Comparison(
+        target=target,
+        classes=tuple(np.unique(truth).tolist()),
+        rows=len(rows),
+        folds=folds,
+        trained=len(splits[0][0]) or None,
+        confidence=confidence,
+        seed=seed,
+        entries=tuple(_with_figures(answers, entries, intervals)),
+    )
+
+
+def _teller(progress: ProgressCallback | None, steps: int) -> Callable[[str], None]:
+    """Return a function to call with a name before each of so many steps."""
     begun = time.monotonic()
     done = itertools.count()
 
@@ -184,43 +240,12 @@ def compare(
             seconds = time.monotonic() - begun
             progress(Progress("comparing", seconds, share, name))
 
-    found: dict[str, Answers] = {}
-    entries: dict[str, Compared] = {}
-    for each in them:
-        one = each if each.make is None else each._replace(X=X)
-        try:
-            (wrong, loss), model, seconds = _answers(one, y, truth, parts, tell)
-            rows = judged if folds is None or one.make is None else None
-            promises = _promises(one, model, y, rows, confidence)
-            entries[one.name] = Compared(
-                one.name, one.about, seconds=seconds, **promises
-            )
-            loss = None if loss is None else loss[judged]
-            found[one.name] = Answers(wrong[judged], loss)
-        except _REASONS as error:
-            reason = " ".join(str(error).split())
-            entries[one.name] = Compared(one.name, one.about, failure=reason)
-    if not found:
-        raise ValueError(next(iter(entries.values())).failure)
-    place = np.empty(len(truth), np.intp)
-    for k, (_, rows) in enumerate(parts):
-        place[rows] = k
-    judge = _Intervals(place[judged], folds, confidence)
-    return Comparison(
-        target,
-        tuple(np.unique(truth).tolist()),
-        len(judged),
-        folds,
-        len(parts[0][0]) or None,
-        confidence,
-        seed,
-        tuple(_with_figures(found, entries, judge)),
-    )
+    return tell
 
 
-def _parts(
+def _splits(
     truth: NDArray[Any], folds: int | None, test: float | None, seed: int
-) -> list[tuple[NDArray[np.intp], NDArray[np.intp]]]:
+) -> list[Split]:
     """Return training and test rows, one pair or as many as folds, by class."""
     n = len(truth)
     if folds is None and test is None:
@@ -246,53 +271,95 @@ def _parts(
     return [(np.sort(order[~steps]), np.sort(order[steps]))]
 
 
-# ---- answers and certificates
+# ---- answers and bounds
 
 
 def _answers(
-    one: Candidate, y: Any, truth: Any, parts: Any, tell: Callable[[str], None]
+    method: Method,
+    y: Any,
+    truth: NDArray[np.object_],
+    splits: Sequence[Split],
+    tell: Callable[[str], None],
 ) -> tuple[Answers, Any, float | None]:
     """Return answers to rows by models not trained on them, the model and its seconds.
 
-    It is the one to use: trained on all rows after folds, else that which was judged.
+    The model is the one to use: trained on all rows after folds, else the one that was
+    evaluated.
     """
+    if method.make is None:
+        for _ in splits:
+            tell(method.name)
+        models = [method.model] * len(splits)
+        return _answered(method, models, truth, splits), method.model, None
+    tell(method.name)
+    models, seconds = _trained(method, y, splits, tell)
+    answers = _answered(method, models, truth, splits)
+    if len(splits) == 1:
+        return answers, models[0], seconds
+    model = method.make()
+    begun = time.perf_counter()
+    model.fit(method.X, y)
+    _check_finished(model)
+    return answers, model, time.perf_counter() - begun
+
+
+def _trained(
+    method: Method, y: Any, splits: Sequence[Split], tell: Callable[[str], None]
+) -> tuple[list[Any], float]:
+    """Return a model for each split, and the seconds that the last one took."""
+    from sklearn.model_selection import cross_validate
+
+    assert method.make is not None
+
+    def after_fit(model: Any, X: object, y: object) -> float:
+        _check_finished(model)
+        if len(splits) > 1:
+            tell(method.name)
+        return 0.0  # errors are counted row by row
+
+    results = cross_validate(
+        method.make(),
+        method.X,
+        y,
+        cv=splits,
+        scoring=after_fit,
+        return_estimator=True,
+        return_indices=True,
+        error_score="raise",
+    )
+    return results["estimator"], float(results["fit_time"][-1])
+
+
+def _answered(
+    method: Method,
+    models: Sequence[Any],
+    truth: NDArray[np.object_],
+    splits: Sequence[Split],
+) -> Answers:
+    """Return the errors and the log loss of every row that some model has not seen."""
     wrong = np.zeros(len(truth), bool)
     loss = np.zeros(len(truth))
-    model = one.model
-    seconds = None
-    for train, rows in parts:
-        tell(one.name)
-        if one.make is not None:
-            model = one.make()
-            given = (take_rows(one.X, train), take_rows(y, train))
-            seconds = _train(model, *given)
-        part = take_rows(one.X, rows)
+    for model, (_, rows) in zip(models, splits, strict=True):
+        part = take_rows(method.X, rows)
         wrong[rows] = _texts(model.predict(part)) != truth[rows]
-        if one.probabilities:
+        if method.probabilities:
             loss[rows] = _log_loss(model, part, truth[rows])
-    if one.make is not None and len(parts) > 1:
-        tell(one.name)
-        model = one.make()
-        seconds = _train(model, one.X, y)
-    return Answers(wrong, loss if one.probabilities else None), model, seconds
+    return Answers(wrong, loss if method.probabilities else None)
 
 
-def _texts(labels: Any) -> NDArray[np.object_]:
+def _texts(labels: ArrayLike) -> NDArray[np.object_]:
     """Return labels as texts; as objects, which keep every character in little room."""
-    found = map(label_text, np.asarray(labels, object).tolist())
-    return np.array([*found], object)
+    texts = [label_text(label) for label in np.asarray(labels, object).tolist()]
+    return np.array(texts, object)
 
 
-def _train(model: Any, X: Any, y: Any) -> float:
-    """Train a model; return the seconds that it took."""
-    begun = time.perf_counter()
-    model.fit(X, y)
+def _check_finished(model: Any) -> None:
+    """Pass an interrupt on: a search may keep what it has reached by then."""
     if getattr(getattr(model, "result_", None), "interrupted", False):
-        raise KeyboardInterrupt  # a search that keeps what it has reached
-    return time.perf_counter() - begun
+        raise KeyboardInterrupt
 
 
-def _log_loss(model: Any, X: Any, truth: NDArray[Any]) -> Floats:
+def _log_loss(model: Any, X: Any, truth: NDArray[np.object_]) -> Floats:
     """Return −log of the probability of each row's class."""
     p = np.asarray(model.predict_proba(X), np.float64)
     texts = [label_text(each) for each in np.asarray(model.classes_).tolist()]
@@ -304,55 +371,66 @@ def _log_loss(model: Any, X: Any, truth: NDArray[Any]) -> Floats:
     return np.asarray(log_losses(own))
 
 
-def _promises(
-    one: Candidate, model: Any, y: Any, rows: Any, confidence: float
+def _bounds(
+    method: Method,
+    model: Any,
+    y: Any,
+    rows: NDArray[np.intp] | None,
+    confidence: float,
 ) -> dict[str, Any]:
-    """Return what is certified of a model: by itself, and by test rows if there are."""
-    found = _certified(model, confidence)
+    """Return what is known of a model's error: by itself, and by unseen rows."""
+    bounds = _own_bounds(model, confidence)
     labels = np.asarray(y, object)
-    if one.make is None:
-        c = certify(model, one.X, labels.tolist(), confidence=confidence)
+    if method.make is None:
+        c = certify(model, method.X, labels.tolist(), confidence=confidence)
         if "training-rows" in c.warning_codes:
-            found["note"] = SEEN  # which prove nothing of it
+            bounds["note"] = SEEN  # rows that it has seen show nothing of it
             rows = None
-    if rows is not None and hasattr(model, "scorecard_") and "population" not in found:
-        part = take_rows(one.X, rows)
-        c = certify(model, part, labels[rows].tolist(), confidence=confidence)
-        found["population"] = c.sampled_error
-        found["population_worst"] = c.bounds[c.rule]
-    return found
+    if rows is None or not hasattr(model, "scorecard_") or "population" in bounds:
+        return bounds
+    part = take_rows(method.X, rows)
+    c = certify(model, part, labels[rows].tolist(), confidence=confidence)
+    return bounds | _of_certificate(c)
 
 
-def _certified(model: Any, confidence: float) -> dict[str, Any]:
-    """Return what a fitted model promises of the answers of its `predict`.
+def _of_certificate(c: Certificate) -> dict[str, Any]:
+    """Return the bounds of a certificate, from its error table."""
+    table = error_table(c)
+    guarantees = [row for row in table.of_kind("guarantee") if row.about == c.rule]
+    if table.bound is not None:
+        bound = table.bound.high
+        return {"population": bound, "population_worst": guarantees[0].high}
+    least = min(row.high for row in guarantees if row.high is not None)
+    return {"worst_case": least, "doubtful": c.doubtful}
 
-    What it promises with less confidence than is asked for is not taken.
+
+def _own_bounds(model: Any, confidence: float) -> dict[str, Any]:
+    """Return what a fitted model guarantees of the answers of its `predict`.
+
+    A bound of less confidence than is asked for is left out.
     """
-    c = getattr(model, "certificate_", None)
-    if c is not None and c.basis == "marginals":
-        return {"worst_case": c.bounds[c.rule], "doubtful": c.doubtful}
-    if c is not None and (sure := c.confidence or 0.0) < confidence:
-        own = chosen_percent(sure)
+    c: Certificate | None = getattr(model, "certificate_", None)
+    if c is not None and c.confidence is not None and c.confidence < confidence:
+        own = chosen_percent(c.confidence)
         return {"note": f"its own bound holds with confidence {own} only"}
     if c is not None:
-        worst = {"population_worst": c.bounds[c.rule]}
-        return {"population": c.sampled_error, **worst}
-    promise = getattr(model, "guarantee_", None)
-    if promise is None:
+        return _of_certificate(c)
+    guarantee = getattr(model, "guarantee_", None)
+    if guarantee is None:
         return {}
     m = model.marginals_
-    doubtful = bool(has_few_rows(m.n, m._n_indicators))
+    doubtful = bool(has_few_rows(m.n, n_indicators(m)))
     if not isinstance(model, RuleClassifier):
-        return {"worst_case": min(1.0, promise), "doubtful": doubtful}
-    note = f"drawn at random, its answers err at most {at_most(promise)}"
-    worst_case = min(1.0, 2 * promise)
+        return {"worst_case": min(1.0, guarantee), "doubtful": doubtful}
+    note = f"drawn at random, its answers err at most {at_most(guarantee)}"
+    worst_case = min(1.0, 2 * guarantee)
     return {"worst_case": worst_case, "doubtful": doubtful, "note": note}
 
 
 # ---- intervals
 
 
-class _Intervals(NamedTuple):
+class Intervals(NamedTuple):
     """Intervals of means over rows, by folds or by test rows."""
 
     place: NDArray[np.intp]  # the fold of each row
@@ -373,13 +451,14 @@ class _Intervals(NamedTuple):
 
     def mean(self, values: Floats) -> Estimate:
         """Return a mean with the interval of the t distribution."""
-        (spread, df), value = self._spread(values), float(values.mean())
+        spread, df = self._spread(values)
+        value = float(values.mean())
         if spread == 0:  # folds that are all alike tell nothing of others: rows may
             spread, df = self._replace(folds=None)._spread(values)
         wide = spread * float(scipy.special.stdtrit(df, (1 + self.confidence) / 2))
         return Estimate(value, value - wide, value + wide)
 
-    def error(self, wrong: NDArray[np.bool_]) -> Estimate:
+    def error(self, wrong: Flags) -> Estimate:
         """Return the share of errors."""
         low, high = share_interval(int(wrong.sum()), len(wrong), self.confidence)
         if self.folds is not None:
@@ -388,19 +467,19 @@ class _Intervals(NamedTuple):
             high = max(high, min(1.0, above))
         return Estimate(float(wrong.mean()), low, high)
 
-    def difference(self, a: NDArray[np.bool_], b: NDArray[np.bool_]) -> Estimate:
+    def difference(self, a: Flags, b: Flags) -> Estimate:
         """Return the error of a less that of b, on the same rows."""
         off = a.astype(np.float64) - b
-        found = self.mean(off)
+        mean = self.mean(off)
         if self.folds is not None and self._spread(off)[0] > 0:
-            return found
+            return mean
         n = len(a)
         each = (1 + self.confidence) / 2
         more = share_interval(int((a & ~b).sum()), n, each)
         less = share_interval(int((b & ~a).sum()), n, each)
-        return Estimate(found.value, more[0] - less[1], more[1] - less[0])
+        return Estimate(mean.value, more[0] - less[1], more[1] - less[0])
 
-    def at_most(self, a: NDArray[np.bool_], b: NDArray[np.bool_], sure: float) -> float:
+    def at_most(self, a: Flags, b: Flags, sure: float) -> float:
         """Return an upper bound on the error of a less that of b."""
         off = a.astype(np.float64) - b
         spread, df = self._spread(off)
@@ -414,28 +493,30 @@ class _Intervals(NamedTuple):
 
 
 def _with_figures(
-    found: dict[str, Answers], entries: dict[str, Compared], judge: _Intervals
-) -> list[Compared]:
+    answers: dict[str, Answers], entries: dict[str, Evaluation], intervals: Intervals
+) -> list[Evaluation]:
     """Return the entries with their figures, the least error first."""
-    order = sorted(found, key=lambda name: float(found[name].wrong.mean()))
-    best = found[order[0]].wrong
-    losses = {n: a.loss for n, a in found.items() if a.loss is not None}
-    least = min(losses.values(), key=lambda loss: float(loss.mean()), default=None)
-    sure = 1 - (1 - judge.confidence) / max(1, len(found) - 1)
+    order = sorted(answers, key=lambda name: float(answers[name].wrong.mean()))
+    best = answers[order[0]].wrong
+    losses = [each.loss for each in answers.values() if each.loss is not None]
+    least = min(losses, key=lambda loss: float(loss.mean()), default=None)
+    sure = 1 - (1 - intervals.confidence) / max(1, len(answers) - 1)
     done = []
     for name in order:
-        wrong, loss = found[name]
-        others = (found[other].wrong for other in order if other != name)
-        may = all(judge.at_most(other, wrong, sure) >= 0 for other in others)
+        wrong, loss = answers[name]
+        others = (answers[other].wrong for other in order if other != name)
+        may = all(intervals.at_most(other, wrong, sure) >= 0 for other in others)
         figures: dict[str, Any] = {
-            "error": judge.error(wrong),
-            "difference": judge.difference(wrong, best) if wrong is not best else None,
+            "error": intervals.error(wrong),
+            "difference": None,
             "may_be_best": may,
         }
+        if wrong is not best:
+            figures["difference"] = intervals.difference(wrong, best)
         if loss is not None:
-            mean = judge.mean(loss)
+            mean = intervals.mean(loss)
             figures["log_loss"] = mean._replace(low=max(0.0, mean.low))
             if loss is not least and least is not None:
-                figures["log_loss_difference"] = judge.mean(loss - least)
+                figures["log_loss_difference"] = intervals.mean(loss - least)
         done.append(replace(entries[name], **figures))
     return done + [entry for entry in entries.values() if entry.failure]

@@ -10,7 +10,8 @@ from collections.abc import Callable
 from typing import Any, NamedTuple, Self
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin
 
 from renyi.encoding.encoder import Encoder
 
@@ -28,26 +29,26 @@ class Settings(NamedTuple):
     confidence: float
 
 
-class Method(NamedTuple):
-    """A method: what it is, what makes it, and what it can be asked for."""
+class Learner(NamedTuple):
+    """What a method is, what makes it, and whether it gives probabilities."""
 
     about: str
     make: Callable[[Settings], Any]
     probabilities: bool = True  # whether predict_proba says how likely classes are
 
 
-class OnCategories:
+class OnCategories(ClassifierMixin, BaseEstimator):
     """A classifier of scikit-learn on the codes that an encoder learns."""
 
     def __init__(self, encoder: Encoder, make: Callable[[NDArray[Any]], Any]) -> None:
         self.encoder = encoder
-        self._make = make
+        self.make = make
 
-    def fit(self, X: Any, y: Any) -> Self:
+    def fit(self, X: Any, y: ArrayLike) -> Self:
         """Learn the categories, then the classes."""
         self._encoder, codes = self.encoder.fit_transform(X)
         sizes = self._encoder.columns.sizes
-        self._inner = self._make(sizes).fit(codes.T.astype(np.intp), y)
+        self._inner = self.make(sizes).fit(codes.T.astype(np.intp), y)
         self.classes_ = self._inner.classes_
         return self
 
@@ -74,17 +75,20 @@ def _renyi(**settings: Any) -> Callable[[Settings], Any]:
 
 def _crossfit(method: str) -> Callable[[Settings], Any]:
     def make(how: Settings) -> Any:
-        from renyi.estimators.crossfit_classifier import CrossFitClassifier
+        from renyi.estimators.crossfit import CrossFitClassifier
 
-        inner = _renyi()(how)
-        sure = {"confidence": how.confidence, "random_state": how.seed}
-        return CrossFitClassifier(inner, method=method, **sure)
+        return CrossFitClassifier(
+            _renyi()(how),
+            method=method,
+            confidence=how.confidence,
+            random_state=how.seed,
+        )
 
     return make
 
 
 def _minimax(how: Settings) -> Any:
-    from renyi.estimators.minimax_classifier import MinimaxClassifier
+    from renyi.estimators.minimax import MinimaxClassifier
 
     return MinimaxClassifier(encoder=how.encoder, random_state=how.seed)
 
@@ -127,23 +131,23 @@ def _majority(sizes: NDArray[Any]) -> Any:
     return DummyClassifier()
 
 
-METHODS: dict[str, Method] = {
-    "map": Method("points; the likelier class", _renyi()),
-    "renyi": Method("points; answers drawn by the rule renyi", _renyi(rule="renyi")),
-    "sharp": Method("points; answers drawn by the rule sharp", _renyi(rule="sharp")),
-    "uncalibrated": Method("points as the paper has them", _renyi(calibration=None)),
-    "order2": Method("points of pairs of columns", _renyi(order=2)),
-    "average": Method("mean of two halves' points, certified", _crossfit("average")),
-    "mixture": Method("one of two halves' models, drawn", _crossfit("mixture")),
-    "minimax": Method("smallest worst error", _minimax, False),
-    "dcc": Method(
+LEARNERS: dict[str, Learner] = {
+    "map": Learner("points; the likelier class", _renyi()),
+    "renyi": Learner("points; answers drawn by the rule renyi", _renyi(rule="renyi")),
+    "sharp": Learner("points; answers drawn by the rule sharp", _renyi(rule="sharp")),
+    "uncalibrated": Learner("points as the paper has them", _renyi(calibration=None)),
+    "order2": Learner("points of pairs of columns", _renyi(order=2)),
+    "average": Learner("mean of two halves' points, certified", _crossfit("average")),
+    "mixture": Learner("one of two halves' models, drawn", _crossfit("mixture")),
+    "minimax": Learner("smallest worst error", _minimax, False),
+    "dcc": Learner(
         "discrete Chebyshev classifier", _baseline("DiscreteChebyshevClassifier"), False
     ),
-    "mpm": Method(
+    "mpm": Learner(
         "minimax probability machine", _baseline("MinimaxProbabilityMachine"), False
     ),
-    "tan": Method("tree-augmented Bayes", _baseline("TreeAugmentedNaiveBayes")),
-    "logistic": Method("logistic regression, C = 1 (scikit-learn)", _logistic),
-    "naive-bayes": Method("categorical naive Bayes (scikit-learn)", _naive_bayes),
-    "majority": Method("always the most frequent class", _majority),
+    "tan": Learner("tree-augmented Bayes", _baseline("TreeAugmentedNaiveBayes")),
+    "logistic": Learner("logistic regression, C = 1 (scikit-learn)", _logistic),
+    "naive-bayes": Learner("categorical naive Bayes (scikit-learn)", _naive_bayes),
+    "majority": Learner("always the most frequent class", _majority),
 }

@@ -36,9 +36,15 @@ from renyi.counting.sparse_counts import is_sparse
 from renyi.encoding import rules as column_rules
 from renyi.encoding.encoder import Encoder, check_usable
 from renyi.encoding.rows import TrainingRows, take_rows
-from renyi.estimators import model_file
-from renyi.estimators.classifier import RenyiClassifier
-from renyi.estimators.model import with_welcome_input
+from renyi.estimators.classifier import (
+    RenyiClassifier,
+    checked_rows,
+    chosen_encoder,
+    classifier_of,
+    settings_of,
+    with_welcome_input,
+)
+from renyi.fitting import Seed, Settings, fit_rows, restored, target_column
 from renyi.marginals.marginals import Marginals
 from renyi.scorecard import Scorecard
 from renyi.solvers.ridge import AlphaChoice
@@ -143,7 +149,7 @@ class CrossFitClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         estimator: RenyiClassifier | None = None,
         method: str = "average",
         confidence: float = 0.95,
-        random_state: Any = 0,
+        random_state: Seed = 0,
     ) -> None:
         self.estimator = estimator
         self.method = method
@@ -169,32 +175,37 @@ class CrossFitClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         if weights:
             raise TypeError(f"fit() got an unexpected argument {next(iter(weights))!r}")
         whole = self._checked_estimator()
-        table, labels, _ = whole._checked(X, y, None)
-        settings = whole._settings()
-        whole.classes_, codes = column_rules.distinct(labels)
-        column_rules.check_class_labels(whole.classes_, settings.missing)
+        table, labels, _ = checked_rows(self, X, y, None)
+        encoder = chosen_encoder(whole)
+        classes, codes = column_rules.distinct(labels)
+        column_rules.check_class_labels(classes, encoder.missing)
+        settings = settings_of(whole)
         if self.method == "average":
-            _keep_decisions(whole, len(whole.classes_), "temperature")
+            settings = _with_decisions_unmoved(settings, len(classes), "temperature")
         if len(codes) < _LEAST_ROWS:
             raise ValueError(
                 f"Two halves that certify each other need at least {_LEAST_ROWS} rows, "
                 f"but there are only {len(codes)} (in Python, n_samples={len(codes)})."
             )
         parts = split_rows(table, codes, self.random_state)
-        encoded = _encoded(settings, table, parts)
+        encoded = _encoded(encoder, table, parts)
         if all(encoder.single.columns.sizes.max() < 2 for encoder, _ in encoded):
             check_usable(encoded[0][0])
-        whole._target = column_rules.target_name(y, encoded[0][0].input_names)
-        self.halves_ = tuple(
-            clone(whole)._fit_block(TrainingRows(encoder, codes, part.y, None), whole)
-            for (encoder, codes), part in zip(encoded, parts, strict=True)
-        )
+        target = target_column(y, encoded[0][0], classes)
+        named = hasattr(self, "feature_names_in_")
+        halves = []
+        for (encoder, half_codes), part in zip(encoded, parts, strict=True):
+            rows = TrainingRows(encoder, target, half_codes, part.y, None)
+            fit = dataclasses.replace(fit_rows(rows, settings), named=named)
+            halves.append(classifier_of(fit, clone(whole), classes))
+        self.halves_ = tuple(halves)
         judged = [
             judged_half(clf, part)
             for clf, part in zip(self.halves_, reversed(parts), strict=True)
         ]
-        found = crossfit_bounds(judged, whole.rule, self.method, self.confidence)
-        self._finish(whole, found, len(codes), self._card(table))
+        bounds = crossfit_bounds(judged, settings.rule, self.method, self.confidence)
+        self.classes_ = classes
+        self._finish(bounds, len(codes), self._card(table))
         return self
 
     def fit_halves(self, first: Marginals, second: Marginals) -> Self:
@@ -251,18 +262,26 @@ class CrossFitClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
                 f"{list(second.classes)}: nothing can be proven about a class that "
                 "only one half has. Leave its rows out of both."
             )
-        whole.set_params(order=first.order)
-        _keep_decisions(whole, len(first.classes), None)
+        settings = _with_decisions_unmoved(settings_of(whole), len(first.classes), None)
+        whole.set_params(order=first.order, calibration=settings.calibration)
         self.halves_ = tuple(clone(whole).fit_marginals(m) for m in halves)
         cards = (self.halves_[0].scorecard_, self.halves_[1].scorecard_)
-        found = bounds_of_marginals(cards, [second, first], whole.rule, self.confidence)
+        bounds = bounds_of_marginals(
+            cards, [second, first], whole.rule, self.confidence
+        )
         names = first.encoder.single.columns.numeric_names
         notes: tuple[Warned, ...] = tuple(
             ("shared-bins", text.shared_bins(name)) for name in sorted(names)[:1]
         )
         if _may_contain(*sorted(halves, key=lambda m: m.n)):
             notes = (("training-rows", text.CONTAINED), *notes)
-        self._finish(self.halves_[0], found, first.n + second.n, average(*cards), notes)
+        one = self.halves_[0]
+        self.classes_ = one.classes_
+        self.n_features_in_ = one.n_features_in_
+        self.__dict__.pop("feature_names_in_", None)  # of an earlier fit
+        if hasattr(one, "feature_names_in_"):
+            self.feature_names_in_ = one.feature_names_in_
+        self._finish(bounds, first.n + second.n, average(*cards), notes)
         return self
 
     def _checked_estimator(self) -> RenyiClassifier:
@@ -275,9 +294,9 @@ class CrossFitClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
                 "estimator must be a RenyiClassifier, whose scores the certificate is "
                 f"about, not a {type(given).__name__}."
             )
-        found: RenyiClassifier = clone(given)
-        found._check_parameters()
-        return found
+        estimator: RenyiClassifier = clone(given)
+        settings_of(estimator)
+        return estimator
 
     def _card(self, table: Any) -> Scorecard | None:
         """Return the average of the halves' scorecards, with the counts of all rows."""
@@ -288,33 +307,30 @@ class CrossFitClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
 
     def _finish(
         self,
-        like: RenyiClassifier,
-        found: HeldoutBounds,
+        bounds: HeldoutBounds,
         n: float,
         card: Scorecard | None,
         notes: tuple[Warned, ...] = (),
     ) -> None:
-        """Store what was learned; `like` has the classes and the names."""
-        self.classes_ = like.classes_
-        self.n_features_in_ = like.n_features_in_
-        for name in ("feature_names_in_", "classifier_"):  # of an earlier fit
-            self.__dict__.pop(name, None)
-        named = hasattr(like, "feature_names_in_")
-        if named:
-            self.feature_names_in_ = like.feature_names_in_
-        if like.class_weight is not None:
+        """Store the certificate, and with a card the classifier that is deployed."""
+        first = self.halves_[0]
+        if first.class_weight is not None:
             notes = (("class-weight", text.CLASS_WEIGHT), *notes)
-        shown = self.halves_[0].scorecard_ if card is None else card
+        shown = first.scorecard_ if card is None else card
         self._certificate = of_unseen_rows(
-            found, shown, like.rule, n, "crossfit", self.confidence, notes
+            bounds, shown, first.rule, n, "crossfit", self.confidence, notes
         )
-        if card is not None:
-            choices = [clf.alpha_choice_ for clf in self.halves_]
-            alpha = float(np.mean([choice.alpha for choice in choices]))
-            choice = AlphaChoice(choices[0].method, alpha, None)
-            self.classifier_ = clone(like)
-            model_file.become(self.classifier_, card, choice, named)
-            self.classifier_._certificate = self._certificate
+        self.__dict__.pop("classifier_", None)  # of an earlier fit
+        if card is None:
+            return
+        choices = [clf.alpha_choice_ for clf in self.halves_]
+        alpha = float(np.mean([choice.alpha for choice in choices]))
+        choice = AlphaChoice(choices[0].method, alpha, None)
+        named = hasattr(self, "feature_names_in_")
+        fit = restored(
+            first.fit_.settings, card, choice, self._certificate, None, named
+        )
+        self.classifier_ = classifier_of(fit, clone(first))
 
     # ---- prediction
 
@@ -339,7 +355,7 @@ class CrossFitClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         if self._one:
             return np.asarray(getattr(self.classifier_, method)(X))
         answers = [getattr(clf, method)(X) for clf in self.halves_]
-        codes = np.concatenate([clf._codes(X) for clf in self.halves_])
+        codes = np.concatenate([clf.encoder_.transform(X) for clf in self.halves_])
         shares = np.full((codes.shape[1], 2), 0.5)
         coins = rules.draw(shares, rules.row_keys(codes), self.random_state)
         first = (coins == 0).reshape(-1, *[1] * (answers[0].ndim - 1))
@@ -391,7 +407,7 @@ class CrossFitClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the average to a JSON file, for `RenyiClassifier.load`."""
         check_is_fitted(self)
-        model_file.write(self.classifier_, path)
+        self.classifier_.save(path)
 
     def __sklearn_is_fitted__(self) -> bool:
         """Tell scikit-learn whether there is a model."""
@@ -402,19 +418,22 @@ class CrossFitClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         return with_welcome_input(super().__sklearn_tags__())
 
 
-def _keep_decisions(clf: RenyiClassifier, n_classes: int, kept: str | None) -> None:
-    """Let a calibration of more than two classes move no decision of an average.
+def _with_decisions_unmoved(
+    settings: Settings, n_classes: int, instead: str | None
+) -> Settings:
+    """Return settings whose calibration moves no decision of an average.
 
-    Its bounds are about scores as they were fitted.
+    The bounds of an average are about scores as they were fitted.
     """
-    if clf.calibration in ("affine", "discriminant"):
+    if settings.calibration in ("affine", "discriminant"):
         raise ValueError(
-            f"calibration={clf.calibration!r} changes decisions, and nothing is proven "
-            "about the decisions of an average: use 'auto', 'temperature' or None, or "
-            "method='mixture'."
+            f"calibration={settings.calibration!r} changes decisions, and nothing is "
+            "proven about the decisions of an average: use 'auto', 'temperature' or "
+            "None, or method='mixture'."
         )
-    if n_classes > 2 and clf.calibration == "auto":
-        clf.set_params(calibration=kept)
+    if n_classes > 2 and settings.calibration == "auto":
+        return dataclasses.replace(settings, calibration=instead)
+    return settings
 
 
 def _repetitions(m: Marginals) -> int:

@@ -13,10 +13,12 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.utils.validation import check_is_fitted
 
 from renyi.certificates.text import few_rows
 from renyi.encoding.encoder import Encoder
 from renyi.estimators.classifier import CountsClassifier
+from renyi.marginals.blocks import n_indicators
 from renyi.marginals.marginals import Marginals
 from renyi.robust.ambiguity_set import Ambiguity
 from renyi.robust.minimax_problem import MinimaxResult, MinimaxRule, minimax
@@ -34,7 +36,7 @@ class RuleClassifier(CountsClassifier):
     @property
     def guarantee_(self) -> float:
         """Proven worst error of `rule_proba`; that of `predict` is at most twice it."""
-        self._check_fitted()
+        check_is_fitted(self)
         return self.rule_.guarantee
 
     def rule_proba(self, X: Any) -> Floats:
@@ -128,7 +130,7 @@ class MinimaxClassifier(RuleClassifier):
                 f"margin needs method='lp', not {self.method!r}: set margin to 0."
             )
 
-    def _class_pairs_for(self) -> str | None:
+    def _class_pairs_reason(self) -> str | None:
         return "class_conditional=True" if self.class_conditional else None
 
     def _train(self, m: Marginals) -> None:
@@ -147,17 +149,19 @@ class MinimaxClassifier(RuleClassifier):
         ambiguity = Ambiguity.of(m, self.class_conditional)
         b = ambiguity.b
         room = self.margin * np.sqrt(np.maximum(b * (1 - b), 1 / m.n) / m.n)
-        found = solve_local(ambiguity, room, self.time_limit)
-        if not np.isfinite(found.value):
+        solution = solve_local(ambiguity, room, self.time_limit)
+        if not np.isfinite(solution.value):
             raise ValueError(
                 "No rule was found within the time limit: allow more time, or use "
                 "fewer columns."
             )
-        self.rule_ = MinimaxRule(ambiguity, found.multiplier, found.value, m.encoder)
+        self.rule_ = MinimaxRule(
+            ambiguity, solution.multiplier, solution.value, m.encoder
+        )
 
     @property
     def note_(self) -> str:
         """Why the guarantee says little about the population, where rows are few."""
-        self._check_fitted()
+        check_is_fitted(self)
         assert self.marginals_ is not None
-        return few_rows(self.marginals_.n, self.marginals_._n_indicators)
+        return few_rows(self.marginals_.n, n_indicators(self.marginals_))

@@ -1,1 +1,0 @@
-"""Methods and models beside each other on the same rows."""
