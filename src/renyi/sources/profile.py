@@ -46,7 +46,7 @@ from renyi.encoding.rules import (
     label_levels,
 )
 from renyi.files import LABEL
-from renyi.streaming.spec import Arrays, ColumnSpec, CountSpec, Summary, slices
+from renyi.sources.spec import Arrays, ColumnSpec, CountSpec, Summary, slices
 
 Places = NDArray[np.intp]
 
