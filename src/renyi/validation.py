@@ -58,6 +58,16 @@ def with_advice(sentence: str, *advice: str) -> str:
     return f"{sentence.removesuffix('.')} ({words})." if words else sentence
 
 
+def combined(errors: Sequence[ValueError]) -> ValueError:
+    """Return one error that says what several say, with all their options."""
+    options: list[str] = []
+    messages = []
+    for error in errors:
+        options += getattr(error, "options", ())
+        messages.append(getattr(error, "message", str(error)))
+    return InputError(" ".join(messages), *dict.fromkeys(options))
+
+
 def prefixed(prefix: str, error: ValueError) -> ValueError:
     """Return the same error with a prefix, such as the name of a file."""
     if not isinstance(error, InputError):

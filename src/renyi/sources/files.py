@@ -41,9 +41,9 @@ from renyi.sources import csv, databases, duckdb
 from renyi.sources.arrow import IpcFile, ParquetFile
 from renyi.sources.csv import CsvFile
 from renyi.sources.databases import DatabaseTable
-from renyi.streaming.counted_rows import CountedRows
-from renyi.streaming.run import Job, Source, Unit
-from renyi.streaming.spec import CountSpec, family, fitted_text
+from renyi.sources.kept_rows import CountedRows
+from renyi.sources.run import Job, Source, Unit
+from renyi.sources.spec import CountSpec, family, fitted_text
 from renyi.validation import InputError
 
 _FIRST = 2**16  # rows that are looked at first
