@@ -28,8 +28,8 @@ from renyi.encoding.rules import (
     check_target,
     check_total,
     counted_rows,
-    no_counted_rows,
-    no_target,
+    no_counted_rows_error,
+    no_target_error,
 )
 from renyi.marginals.marginals import Marginals
 from renyi.streaming.counted_rows import Move, Piece
@@ -272,9 +272,9 @@ class PairCounter(Summary):
     def _nothing(self) -> ValueError:
         """Return what is said if no row counts."""
         if self.left_out and self.left_out == self.seen:
-            return no_target(self.spec.target)
+            return no_target_error(self.spec.target)
         if self.left_out:
-            return no_counted_rows(self.spec.target)
+            return no_counted_rows_error(self.spec.target)
         return ValueError(NO_WEIGHT if self.seen else NO_ROWS)
 
     def _count_waiting(
