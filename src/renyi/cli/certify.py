@@ -14,7 +14,8 @@ from renyi.certificates.record import BoundReport, Certificate, Step
 from renyi.certificates.text import ALONE, bound_sentence, table
 from renyi.certification import MINIMAX, bound_report, certify, simple_rules
 from renyi.cli import inputs, output, predict, streams
-from renyi.cli.fit import certificate_facts, certificate_text, one_line
+from renyi.cli.fit import certificate_facts
+from renyi.cli.fit_text import certificate_text, one_line
 from renyi.cli.output import Args, Facts, Meter, Recorded
 from renyi.encoding.columns import label_text
 from renyi.endings import MARGINALS, WRITTEN

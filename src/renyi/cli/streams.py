@@ -33,7 +33,7 @@ from renyi.limits import check_memory, memory_budget
 from renyi.marginals.blocks import target_of
 from renyi.marginals.marginals import Marginals
 from renyi.sources import databases, files
-from renyi.streaming.counted_rows import CountedRows
+from renyi.sources.kept_rows import CountedRows
 
 
 def is_streamed(args: Args, order: int) -> bool:

@@ -41,6 +41,7 @@ from renyi.encoding.rules import (
     weight_error,
     without_missing,
 )
+from renyi.validation import InputError
 from renyi.warnings import warn
 
 Floats = NDArray[np.float64]
@@ -129,9 +130,10 @@ def requested_floats(name: str, column: Array) -> Array:
     try:
         return as_floats(column)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
-        raise ValueError(
+        raise InputError(
             f"Column {name!r} is numeric but holds {column.type} that are not numbers: "
-            "correct it, or leave it out of --numeric."
+            "correct it, or leave it out of the numeric columns.",
+            "numeric",
         ) from None
 
 
@@ -437,8 +439,9 @@ class TextKind:
             warn(
                 f"Column {column!r} would be numeric except for {shown} "
                 f"({self.word_cells:,} of {self.known:,} cells), and was treated as "
-                "labels: if this means missing, pass it as a missing code (--missing "
-                f"{min(self.words)})."
+                "labels: if this means missing, pass it as a missing code.",
+                "note",
+                f"missing={min(self.words)}",
             )
 
     def to_dict(self) -> dict[str, Any]:

@@ -40,6 +40,7 @@ from renyi.encoding.columns import (
     numbered_names,
     plain_label,
 )
+from renyi.validation import InputError
 
 Weights = NDArray[np.float64] | None
 
@@ -379,10 +380,11 @@ def _check_unseen(codes: NDArray[Any], part: Block, columns: Sequence[Column]) -
             if isinstance(part, LabelBlock):
                 label = [*part.labels, None][part.codes[j, bad[0]]]
             shown = MISSING_TEXT if label is None else repr(label)
-            raise ValueError(
+            raise InputError(
                 f"Column {column.name!r} has the label {shown}, unseen in training: "
-                "correct it, or train a model that counts such labels as the mean (in "
-                "Python, unseen='mean'; on the command line, --unseen mean)."
+                "correct it, or train a model that counts such labels as the mean.",
+                "unseen=mean",
+                python="unseen='mean'",
             )
 
 

@@ -48,6 +48,7 @@ from renyi.encoding.columns import (
     label_text,
     numbered_names,
 )
+from renyi.validation import InputError
 from renyi.warnings import warn
 
 Floats = NDArray[np.float64]
@@ -138,10 +139,11 @@ def are_whole(values: Floats) -> bool:
 
 def not_numeric_error(name: str, cell: object) -> ValueError:
     """Return the error of a cell that is no number in a column that is to be one."""
-    return ValueError(
+    return InputError(
         f"Column {name!r} is numeric but holds {cell!r:.60}: correct the cell, or "
-        "train with it as a missing code (on the command line, --missing), or with the "
-        "column as categorical (--categorical)."
+        "train with it as a missing code, or with the column as categorical.",
+        "missing",
+        "categorical",
     )
 
 
@@ -232,10 +234,13 @@ def check_identifiers(columns: Columns, n: int) -> None:
     many = np.flatnonzero(np.array(large)[columns.which])
     if len(many):
         column = columns[int(many[0])]
-        raise ValueError(
+        raise InputError(
             f"Column {column.name!r} has {len(column.categories)} different labels in "
-            f"{n} rows, like an identifier: drop it (on the command line, --id or "
-            "--drop), or merge rare labels (min_count)."
+            f"{n} rows, like an identifier: drop it, or merge rare labels.",
+            "id",
+            "drop",
+            "min_count",
+            python="min_count=",
         )
 
 
@@ -251,10 +256,13 @@ def check_row_numbers(name: str, values: Sketch, n: int) -> None:
         return  # measurements
     if values.distinct > IDENTIFIER_SHARE * n:
         count = f"{'' if values.exact else 'about '}{min(values.distinct, n)}"
-        raise ValueError(
+        raise InputError(
             f"Column {name!r} numbers the rows: {count} different values in {n} rows. "
-            "Drop it (on the command line, --id or --drop), or say that it is a number "
-            "(in Python, numeric=; on the command line, --numeric)."
+            "Drop it, or say that it is a number.",
+            "id",
+            "drop",
+            "numeric",
+            python="numeric=",
         )
 
 
@@ -297,10 +305,10 @@ def check_target(column: Column, n: int) -> None:
             "as a class: cut it into a few classes if it is a number."
         )
     if n >= _LEAST_ROWS and count > _CLASS_SHARE * n:
-        raise ValueError(
+        raise InputError(
             f"The target {column.name!r} has {count:,} different labels in {n:,} rows, "
-            "like an identifier: choose a column of classes (on the command line, "
-            "--target)."
+            "like an identifier: choose a column of classes.",
+            "target",
         )
 
 
@@ -316,7 +324,7 @@ def check_classes(classes: Iterable[Label], target: str = "y") -> None:
         raise ValueError(
             f"The target {target!r} is missing in some of the rows behind the "
             "marginals, and a missing value is not a class: build marginals without "
-            "these rows, or choose another target (in Python, by with_target())."
+            "these rows, or choose another target (Marginals.with_target())."
         )
     if len(labels) < 2:
         raise ValueError(

@@ -47,7 +47,7 @@ from renyi.marginals.marginals import Marginals
 from renyi.scorecard import Scorecard, by_importance
 from renyi.solvers import integer_points
 from renyi.solvers.calibration import of_slope
-from renyi.validation import check_choice, check_whole
+from renyi.validation import InputError, check_choice, check_whole
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -226,10 +226,12 @@ def rounded(card: Scorecard, most: int, m: Marginals | None) -> IntegerScorecard
     if most > _MOST:
         raise ValueError(f"max_points is at most {_MOST:,}, not {most:,}.")
     if card.n_classes != 2:
-        raise ValueError(
+        raise InputError(
             "Integer points are for two classes, separated by one threshold; this "
-            f"model has {card.n_classes}: take the points of all classes (in Python, "
-            "scorecard.frame(); on the command line, --format csv without --points)."
+            f"model has {card.n_classes}: take the points of all classes, which are "
+            "not rounded.",
+            "format=csv",
+            python="Scorecard.frame()",
         )
     if m is None:
         raise ValueError(

@@ -39,8 +39,8 @@ from renyi.encoding.encoder import Encoder
 from renyi.encoding.rules import NO_ROWS
 from renyi.files import first_line, unreadable
 from renyi.marginals.marginals import Marginals
-from renyi.streaming.run import Job, Source, Unit
-from renyi.streaming.spec import CountSpec
+from renyi.sources.run import Job, Source, Unit
+from renyi.sources.spec import CountSpec
 
 _ROWS_AHEAD = 2**18  # of a stream that are kept while a column has shown no value
 _ROWS = 2**18  # of a batch of a row group

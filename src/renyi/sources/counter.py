@@ -1,7 +1,7 @@
 """Counters: the pair counts of a stream of rows, batch by batch.
 
 Each batch is read a few thousand rows at a time, becomes small codes
-(`renyi.streaming.stream_columns`), and is counted with the sizes seen so far; the
+(`renyi.sources.profile`), and is counted with the sizes seen so far; the
 small table is added to a growing one (`PairTable`), in which categories get their
 places as they turn up. Counts are integers of 64 bits, so that counters of different
 rows can be merged in any order, with the same result to the last count; sums of weights
@@ -32,8 +32,9 @@ from renyi.encoding.rules import (
     no_target_error,
 )
 from renyi.marginals.marginals import Marginals
-from renyi.streaming.counted_rows import Move, Piece
-from renyi.streaming.spec import (
+from renyi.sources.kept_rows import Move, Piece
+from renyi.sources.profile import BinEncoder, LabelEncoder
+from renyi.sources.spec import (
     ROWS,
     Arrays,
     CountSpec,
@@ -42,7 +43,7 @@ from renyi.streaming.spec import (
     row_count,
     slices,
 )
-from renyi.streaming.stream_columns import BinEncoder, LabelEncoder
+from renyi.validation import InputError
 from renyi.warnings import warn_dropped
 
 # Rows are counted when so many wait, or so many cells of them.
@@ -426,10 +427,12 @@ class PairTable:
             check_table_size(lengths, classes * sizes[-1], entries)
         except ValueError as error:
             j = int(np.argmax(lengths))
-            raise ValueError(
+            raise InputError(
                 f"{error} Column {self._names[j]!r} alone has {lengths[j]:,}: drop it, "
-                "or say that it is a number (in Python, numeric=; on the command line, "
-                "--numeric)."
+                "or say that it is a number.",
+                "drop",
+                "numeric",
+                python="numeric=",
             ) from None
         return lengths
 

@@ -9,7 +9,7 @@ dear. A `CountSpec` says what is known of every column before the next pass:
   file, which has no types.
 
 What is still undecided is found by a first pass
-(`renyi.streaming.stream_columns.ColumnProfile`), which returns the decided spec.
+(`renyi.sources.profile.ColumnProfile`), which returns the decided spec.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from renyi.encoding.rules import (
     missing_texts,
 )
 from renyi.files import read_archive, write_archive
-from renyi.streaming.counted_rows import CountedRows
+from renyi.sources.kept_rows import CountedRows
 
 Floats = NDArray[np.float64]
 Arrays = dict[str, NDArray[Any]]
