@@ -28,8 +28,8 @@ from renyi.encoding.rules import (
     check_target,
     check_total,
     counted_rows,
-    no_counted_rows,
-    no_target,
+    no_counted_rows_error,
+    no_target_error,
 )
 from renyi.marginals.marginals import Marginals
 from renyi.sources.kept_rows import Move, Piece
@@ -43,6 +43,7 @@ from renyi.sources.spec import (
     row_count,
     slices,
 )
+from renyi.validation import InputError
 from renyi.warnings import warn_dropped
 
 # Rows are counted when so many wait, or so many cells of them.
@@ -272,9 +273,9 @@ class PairCounter(Summary):
     def _nothing(self) -> ValueError:
         """Return what is said if no row counts."""
         if self.left_out and self.left_out == self.seen:
-            return no_target(self.spec.target)
+            return no_target_error(self.spec.target)
         if self.left_out:
-            return no_counted_rows(self.spec.target)
+            return no_counted_rows_error(self.spec.target)
         return ValueError(NO_WEIGHT if self.seen else NO_ROWS)
 
     def _count_waiting(
@@ -426,10 +427,12 @@ class PairTable:
             check_table_size(lengths, classes * sizes[-1], entries)
         except ValueError as error:
             j = int(np.argmax(lengths))
-            raise ValueError(
+            raise InputError(
                 f"{error} Column {self._names[j]!r} alone has {lengths[j]:,}: drop it, "
-                "or say that it is a number (in Python, numeric=; on the command line, "
-                "--numeric)."
+                "or say that it is a number.",
+                "drop",
+                "numeric",
+                python="numeric=",
             ) from None
         return lengths
 

@@ -44,6 +44,7 @@ from renyi.sources.databases import DatabaseTable
 from renyi.sources.kept_rows import CountedRows
 from renyi.sources.run import Job, Source, Unit
 from renyi.sources.spec import CountSpec, family, fitted_text
+from renyi.validation import InputError
 
 _FIRST = 2**16  # rows that are looked at first
 _COSTS = (2, 12, 64)  # bytes in memory of a byte, a cell and a row of a file
@@ -351,9 +352,11 @@ def marginals(
         wanted = list(dict.fromkeys([*wanted, *needed]))
     tables = [] if path is None else open_tables(path)
     if where is not None and sql is not None:
-        raise ValueError(
-            "Give a condition (in Python, where=; on the command line, --where) or a "
-            "query (in Python, sql=; on the command line, --sql), not both."
+        raise InputError(
+            "Give a condition or a query, not both.",
+            "where",
+            "sql",
+            python="where=, sql=",
         )
     row_filter = None
     if sql is not None:
@@ -364,10 +367,7 @@ def marginals(
         source = _rows(tables, wanted, row_filter)
         require(tables[0].path, source.schema.names, needed)
     else:
-        raise ValueError(
-            "Give the files to read, or a query (in Python, sql=; on the command line, "
-            "--sql)."
-        )
+        raise InputError("Give the files to read, or a query.", "sql", python="sql=")
     source = _with_floats(source, kinds)
     schema = pa.schema([source.schema.field(n) for n in wanted or source.schema.names])
     kinds = {**kinds, **column_kinds(encoder)}

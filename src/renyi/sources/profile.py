@@ -47,6 +47,7 @@ from renyi.encoding.rules import (
 )
 from renyi.files import LABEL
 from renyi.sources.spec import Arrays, ColumnSpec, CountSpec, Summary, slices
+from renyi.validation import combined
 
 Places = NDArray[np.intp]
 
@@ -283,9 +284,9 @@ class ColumnProfile(Summary):
             try:
                 columns[column.name] = column.decided(bins, self.n if auto else 0)
             except ValueError as error:  # all identifiers are named at once
-                errors.append(str(error))
+                errors.append(error)
         if errors:
-            raise ValueError(" ".join(errors))
+            raise combined(errors)
         return spec.decided(columns)
 
     def _parts(self) -> tuple[dict[str, Any], Arrays]:
