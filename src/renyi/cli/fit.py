@@ -36,7 +36,7 @@ from renyi.fitting import (
 )
 from renyi.marginals.marginals import Marginals
 from renyi.scorecard import Scorecard, by_importance
-from renyi.streaming.counted_rows import CountedRows
+from renyi.sources.kept_rows import CountedRows
 from renyi.warnings import warn
 
 _UNKNOWN = "The rows were counted as they were read, so the error on them is not known."
