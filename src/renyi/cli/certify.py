@@ -17,8 +17,9 @@ from renyi.cli import inputs, output, predict, streams
 from renyi.cli.fit import certificate_facts
 from renyi.cli.fit_text import certificate_text, one_line
 from renyi.cli.output import Args, Facts, Meter, Recorded
+from renyi.cli.parser import WRITTEN
 from renyi.encoding.columns import label_text
-from renyi.endings import MARGINALS, WRITTEN
+from renyi.files import MARGINALS
 from renyi.fitting import Fit
 from renyi.formatting import (
     at_least,
