@@ -56,6 +56,15 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
         pytest.skip(f"{GENOTYPES} is absent: these data may not be copied")
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_collect_file(file_path: Path) -> Generator[None, Any, Any]:
+    """Look for doctests in the package only: tests have none."""
+    collectors = yield
+    if not file_path.is_relative_to(Path(__file__).parent):
+        return collectors
+    return [each for each in collectors if type(each).__name__ != "DoctestModule"]
+
+
 COMPILING = ("counting/", "solvers/")
 GROUPS = ("spark", "compiled loops")  # the longest; the others' order does not matter
 

@@ -174,7 +174,7 @@ def hgr(x: ArrayLike, y: ArrayLike) -> HGR:
 def _check_block(names: Sequence[str], rows: int, columns: int) -> None:
     """Refuse a table of two columns that would not fit, decomposed as it is."""
     what = f"The table of {names[0]!r} and {names[1]!r}, {rows:,} by {columns:,},"
-    more = "merge rare labels, leave one of them out, or give it more (--memory)"
+    more = "merge rare labels, leave one of them out, or give it more"
     check_memory(_COPIES * 8 * rows * columns, what, more)
 
 
@@ -244,10 +244,8 @@ def ranking(m: Marginals) -> pd.Series:
     columns = m.encoder.columns
     counts = m.target_counts
     places = zip(columns.names, spans(columns.sizes), strict=True)
-    correlations = {name: float(hgr_table(counts[own])) for name, own in places}
-    return pd.Series(correlations, name="rho").sort_values(
-        ascending=False, kind="stable"
-    )
+    by_name = {name: float(hgr_table(counts[own])) for name, own in places}
+    return pd.Series(by_name, name="rho").sort_values(ascending=False, kind="stable")
 
 
 def hgr_lower_bound(m: Marginals, features: Iterable[str] | None = None) -> float:

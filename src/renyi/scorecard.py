@@ -41,6 +41,7 @@ from renyi.files import finite_numbers as _numbers
 from renyi.formatting import point_digits
 from renyi.rules import logistic, project
 from renyi.solvers.calibration import Calibration
+from renyi.validation import InputError
 
 if TYPE_CHECKING:
     import os
@@ -256,18 +257,19 @@ class Scorecard:
         names = self.encoder.feature_names
         order = self.encoder.order
         if m.order != order:
-            raise ValueError(
+            raise InputError(
                 f"The marginals have order {m.order}, but the model has order {order}: "
-                f"count with that order (in Python, order={order}; on the command "
-                f"line, --order {order})."
+                "count with that order.",
+                f"order={order}",
+                python=f"order={order}",
             )
         # A target without a name may be any.
         named = all(str(v).rstrip("_") != _UNNAMED for v in (self.target, m.target))
         if self.target not in (None, m.target) and named:
-            raise ValueError(
+            raise InputError(
                 f"The model predicts {self.target!r}, but the target of the marginals "
-                f"is {m.target!r}: give marginals of {self.target!r} (in Python, "
-                "with_target() makes them)."
+                f"is {m.target!r}: give marginals of {self.target!r}.",
+                python="Marginals.with_target() makes them",
             )
         known = set(m.feature_names)
         for name in names:
@@ -478,13 +480,13 @@ class Scorecard:
     def to_dict(self) -> dict[str, Any]:
         """Plain form for JSON."""
         self._check_size()  # else it could not be read again
-        found = {"encoder": self.encoder.to_dict(), "classes": list(self.classes)}
-        found |= {name: getattr(self, name).tolist() for name in _ARRAYS}
+        plain = {"encoder": self.encoder.to_dict(), "classes": list(self.classes)}
+        plain |= {name: getattr(self, name).tolist() for name in _ARRAYS}
         if self.unseen is not None:
-            found["unseen"] = self.unseen.tolist()
+            plain["unseen"] = self.unseen.tolist()
         if self.calibration is not None:
-            found["calibration"] = self.calibration.to_dict()
-        return found
+            plain["calibration"] = self.calibration.to_dict()
+        return plain
 
     @classmethod
     def from_dict(cls, data: Any) -> Scorecard:
@@ -504,11 +506,11 @@ class Scorecard:
         z = _numbers(data["z"], (D, *width), "points")
         intercept = _numbers(data["intercept"], width, "intercept")
         unseen = data.get("unseen")
-        found = data.get("calibration")
+        stored = data.get("calibration")
         if unseen is not None:
             shape = (len(encoder.columns), 1 if K == 2 else K)
             unseen = _numbers(unseen, shape, "points of unseen labels")
-        calibration = None if found is None else Calibration.from_dict(found, K)
+        calibration = None if stored is None else Calibration.from_dict(stored, K)
         further = {"unseen": unseen, "calibration": calibration}
         card = cls(encoder, tuple(classes), z, intercept, counts, **further)
         card._check_size()

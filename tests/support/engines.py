@@ -13,6 +13,8 @@ class Engine:
         self._name = name
 
     def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):  # asked for by tools that only look
+            raise AttributeError(name)
         return getattr(importlib.import_module(self._name), name)
 
 

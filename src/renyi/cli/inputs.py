@@ -52,6 +52,7 @@ from renyi.fitting import Fit, encoded_rows
 from renyi.formatting import number_of
 from renyi.marginals.marginals import Marginals
 from renyi.sources import files
+from renyi.validation import prefixed
 from renyi.warnings import warn
 
 _CLASS_NAMES = ("target", "class", "label", "y", "outcome")
@@ -98,7 +99,7 @@ def naming(path: str) -> Iterator[None]:
     try:
         yield
     except ValueError as error:
-        raise ValueError(f"{path}: {error}") from None
+        raise prefixed(f"{path}: ", error) from None
 
 
 def list_datasets(args: Args, recorded: Recorded) -> None:

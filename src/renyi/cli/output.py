@@ -46,7 +46,8 @@ if TYPE_CHECKING:
     from renyi.fitting import Fit
     from renyi.marginals.marginals import Marginals
 
-_OURS = ("argv", "run", "places", "reads", "tables")  # of the arguments, no options
+# Of the arguments, those that are no options.
+_OURS = ("argv", "run", "places", "reads", "tables", "addresses")
 _READ = (*("file", "model", "encoder", "first", "second", "rows"),)
 # What is written as an escape in JSON: terminals would obey it, or UTF-8 lacks it.
 _UNSAFE = re.compile(f"{HIDDEN.pattern}|[\ud800-\udfff]")
@@ -80,7 +81,7 @@ def show(
 def notes_of(recorded: Recorded) -> list[str]:
     """Return what the readers said of the data, each sentence once."""
     kept = [w for w in recorded if issubclass(w.category, DataWarning)]
-    return list(dict.fromkeys(with_options(str(w.message)) for w in kept))
+    return list(dict.fromkeys(with_options(w.message) for w in kept))
 
 
 def print_notes(notes: Iterable[str]) -> None:

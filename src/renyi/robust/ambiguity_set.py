@@ -39,8 +39,7 @@ Classes = tuple[int, ...]
 Tables = Iterable[Any] | Mapping[Any, Any]  # frames or series of counts
 
 _FEWER = (
-    "merge rare categories, leave columns out (in Python, with select()), or give it "
-    "more"
+    "merge rare categories, leave columns out (Marginals.select()), or give it more"
 )
 _AGREE = 1e-9  # what common margins of two tables may differ by
 _MAX_TRIED = 2e7  # outcomes that are looked at together, to list those allowed
