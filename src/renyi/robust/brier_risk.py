@@ -46,7 +46,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
 from renyi import rules
@@ -365,7 +365,7 @@ def separable(
     m: Marginals,
     X: object = None,
     *,
-    sample_weight: object = None,
+    sample_weight: ArrayLike | None = None,
     class_conditional: bool = True,
     tolerance: float = 1e-7,
     time_limit: float | None = 60.0,
@@ -470,7 +470,7 @@ def lowest_estimate(
 # ---- the test by rows
 
 
-def _rows(m: Marginals, X: object, sample_weight: object) -> tuple[Floats, Floats]:
+def _rows(m: Marginals, X: object, sample_weight: ArrayLike | None) -> tuple[Floats, Floats]:
     """Return indicators and probabilities of rows, which must have the pairs of m."""
     codes = m.encoder.transform(X)
     weights = check_sample_weight(sample_weight, codes.shape[1])
