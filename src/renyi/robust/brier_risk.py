@@ -470,7 +470,9 @@ def lowest_estimate(
 # ---- the test by rows
 
 
-def _rows(m: Marginals, X: object, sample_weight: ArrayLike | None) -> tuple[Floats, Floats]:
+def _rows(
+    m: Marginals, X: object, sample_weight: ArrayLike | None
+) -> tuple[Floats, Floats]:
     """Return indicators and probabilities of rows, which must have the pairs of m."""
     codes = m.encoder.transform(X)
     weights = check_sample_weight(sample_weight, codes.shape[1])
