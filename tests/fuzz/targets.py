@@ -242,9 +242,8 @@ def _either(count: Callable[[], Marginals]) -> Any:
 
 def _written(path: Path) -> None:
     """Write the cells of a file in every format, and read them again."""
-    file = CsvFile(path)
-    check_names(file.header.names, path)
-    table = file.read_whole(file.header.names)
+    table = _cells(path)
+    check_names(table.column_names, path)
     if not table.num_rows:
         raise ValueError(f"{path} has no rows")
     rows = table.to_pandas(strings_to_categorical=False).astype(object)
@@ -265,7 +264,10 @@ def _cells(path: Path) -> pa.Table:
     if path.suffix == ".parquet":
         return pq.read_table(path).replace_schema_metadata()
     file = CsvFile(path)
-    return file.read_whole(file.header.names)
+    names = file.header.names
+    texts = pa.schema([(name, pa.string()) for name in names])
+    batches = [b for unit in file.units(0, names, names) for b in unit.read()]
+    return pa.Table.from_batches([b.cast(texts) for b in batches], texts)
 
 
 # ---- genotypes

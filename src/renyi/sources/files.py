@@ -221,16 +221,15 @@ def read_table(
     names = table.schema.names
     wanted = names if columns is None else list(columns)
     require(table.path, names, wanted)
-    if isinstance(table, CsvFile):
-        found = table.read_whole(wanted)
-    else:
-        schema = pa.schema([table.schema.field(name) for name in wanted])
-        units = in_threads(lambda unit: list(unit.read()), table.units(0, wanted))
-        parts = [batch.cast(schema) for batches in units for batch in batches]
-        found = pa.Table.from_batches(parts, schema).unify_dictionaries()
-    if not found.num_rows:
+    verbatim = (wanted,) if isinstance(table, CsvFile) else ()
+    units = table.units(0, wanted, *verbatim)
+    schema = pa.schema([table.schema.field(name) for name in wanted])
+    pieces = in_threads(lambda unit: list(unit.read()), units)
+    parts = [batch.cast(schema) for batches in pieces for batch in batches]
+    rows = pa.Table.from_batches(parts, schema).unify_dictionaries()
+    if not rows.num_rows:
         raise no_rows([table])
-    return _typed(table, found, missing_texts(missing), kinds or {})
+    return _typed(table, rows, missing_texts(missing), kinds or {})
 
 
 def _typed(
