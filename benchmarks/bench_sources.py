@@ -50,7 +50,7 @@ ROADS = (
     "from_arrow, polars frame in memory",
     "from_arrow, DuckDB relation on Parquet",
     "from_arrow, generated",
-    "from_sql, DuckDB table in memory",
+    "from_file, DuckDB table",
     "from_spark, local[2], Parquet",
 )
 GROWTH = tuple(k * 10**6 for k in (1, 3, 10, 30, 100))

@@ -205,10 +205,12 @@ def duckdb() -> Job:
 
     import renyi
 
-    connection = duckdb.connect()
-    place = str(_file("parquet"))
-    connection.execute(f"CREATE TABLE t AS SELECT * FROM '{place}'")
-    return lambda: renyi.Marginals.from_sql(connection, "t", "outcome")
+    place = _file("parquet")
+    path = place.with_suffix(".duckdb")
+    path.unlink(missing_ok=True)
+    with duckdb.connect(path) as connection:
+        connection.execute(f"CREATE TABLE t AS SELECT * FROM '{place}'")
+    return lambda: renyi.Marginals.from_file(path, table="t", target="outcome")
 
 
 def sqlite() -> Job:
@@ -219,14 +221,17 @@ def sqlite() -> Job:
     import renyi
 
     table = pyarrow.parquet.read_table(_file("parquet")).slice(0, 300_000)
-    connection = sqlite3.connect(":memory:")
+    path = _file("parquet").with_suffix(".db")
+    path.unlink(missing_ok=True)
+    connection = sqlite3.connect(path)
     names = ", ".join(f'"{name}"' for name in table.column_names)
     marks = ", ".join("?" * table.num_columns)
     connection.execute(f"CREATE TABLE t ({names})")
     cells = zip(*(column.to_pylist() for column in table.columns), strict=True)
     connection.executemany(f"INSERT INTO t VALUES ({marks})", cells)
     connection.commit()
-    return lambda: renyi.Marginals.from_sql(connection, "t", "outcome")
+    connection.close()
+    return lambda: renyi.Marginals.from_file(path, table="t", target="outcome")
 
 
 # Milliseconds: several calls after one that warms up. Seconds: the first call counts.

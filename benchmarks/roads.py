@@ -69,10 +69,15 @@ def generated(folder: Path, n: int) -> Task:
     return lambda: _from_arrow(_clocked(rows.batches(n)))
 
 
-def from_sql(folder: Path, n: int) -> Task:
-    connection = _duckdb()
-    connection.execute(f"CREATE TABLE visits AS FROM '{folder}/rows.parquet'")
-    return lambda: renyi.Marginals.from_sql(connection, "visits", rows.TARGET)
+def duckdb_file(folder: Path, n: int) -> Task:
+    import duckdb
+
+    path = folder / "rows.duckdb"
+    path.unlink(missing_ok=True)
+    with duckdb.connect(path) as connection:
+        connection.execute(f"CREATE TABLE visits AS FROM '{folder}/rows.parquet'")
+    given = {"target": rows.TARGET, "table": "visits"}
+    return lambda: renyi.Marginals.from_file(path, **given)
 
 
 def from_spark(folder: Path, n: int) -> Task:
@@ -120,7 +125,7 @@ ROADS: dict[str, Callable[[Path, int], Task]] = {
     "from_arrow, polars frame in memory": polars_frame,
     "from_arrow, DuckDB relation on Parquet": duckdb_relation,
     "from_arrow, generated": generated,
-    "from_sql, DuckDB table in memory": from_sql,
+    "from_file, DuckDB table": duckdb_file,
     "from_spark, local[2], Parquet": from_spark,
     "DuckDB, count(*), CSV": _reading("csv", "rows"),
     "DuckDB, count of every column, CSV": _reading("csv", "cells"),

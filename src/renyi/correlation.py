@@ -243,8 +243,8 @@ def ranking(m: Marginals) -> pd.Series:
     columns = m.encoder.columns
     counts = m.target_counts
     places = zip(columns.names, spans(columns.sizes), strict=True)
-    found = {name: float(hgr_table(counts[own])) for name, own in places}
-    return pd.Series(found, name="rho").sort_values(ascending=False, kind="stable")
+    by_name = {name: float(hgr_table(counts[own])) for name, own in places}
+    return pd.Series(by_name, name="rho").sort_values(ascending=False, kind="stable")
 
 
 def hgr_lower_bound(m: Marginals, features: Iterable[str] | None = None) -> float:

@@ -478,13 +478,13 @@ class Scorecard:
     def to_dict(self) -> dict[str, Any]:
         """Plain form for JSON."""
         self._check_size()  # else it could not be read again
-        found = {"encoder": self.encoder.to_dict(), "classes": list(self.classes)}
-        found |= {name: getattr(self, name).tolist() for name in _ARRAYS}
+        plain = {"encoder": self.encoder.to_dict(), "classes": list(self.classes)}
+        plain |= {name: getattr(self, name).tolist() for name in _ARRAYS}
         if self.unseen is not None:
-            found["unseen"] = self.unseen.tolist()
+            plain["unseen"] = self.unseen.tolist()
         if self.calibration is not None:
-            found["calibration"] = self.calibration.to_dict()
-        return found
+            plain["calibration"] = self.calibration.to_dict()
+        return plain
 
     @classmethod
     def from_dict(cls, data: Any) -> Scorecard:
@@ -504,11 +504,11 @@ class Scorecard:
         z = _numbers(data["z"], (D, *width), "points")
         intercept = _numbers(data["intercept"], width, "intercept")
         unseen = data.get("unseen")
-        found = data.get("calibration")
+        stored = data.get("calibration")
         if unseen is not None:
             shape = (len(encoder.columns), 1 if K == 2 else K)
             unseen = _numbers(unseen, shape, "points of unseen labels")
-        calibration = None if found is None else Calibration.from_dict(found, K)
+        calibration = None if stored is None else Calibration.from_dict(stored, K)
         further = {"unseen": unseen, "calibration": calibration}
         card = cls(encoder, tuple(classes), z, intercept, counts, **further)
         card._check_size()

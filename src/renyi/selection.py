@@ -347,10 +347,10 @@ def entry_path(
     With `at_least`, the path goes on to smaller penalties for so many features; those
     that never get points come last, in order of how much is left for them to explain.
     """
-    found = solve_entries(problem, grid, tol, at_least, max_passes)
+    lasso = solve_entries(problem, grid, tol, at_least, max_passes)
     sizes = problem.sizes
-    order, first = entries(found, sizes)
-    candidates = np.concatenate([order, unentered(problem, found, order, at_least)])
+    order, first = entries(lasso, sizes)
+    candidates = np.concatenate([order, unentered(problem, lasso, order, at_least)])
     # Pairs of too many categories are not held, but of one feature always.
     affordable = int((np.cumsum(sizes[candidates]) <= _MOST_CATEGORIES).sum())
     counts = problem.counted(candidates[: max(affordable, 1)])
@@ -368,14 +368,14 @@ def entry_path(
     with_rows = np.add.reduceat(there, problem.starts[:-1], 0, int)
     return PathResult(
         tuple(names[i] for i in places.tolist()),
-        np.where(needed, found.lambdas[entered], np.nan),
+        np.where(needed, lasso.lambdas[entered], np.nan),
         gamma,
         hgr,
         {"map": by_map, "sharp": sharp},
-        np.where(needed, found.gaps[entered], np.nan),
+        np.where(needed, lasso.gaps[entered], np.nan),
         len(names),
         places,
-        found,
+        lasso,
         problem.n,
         np.cumsum(with_rows[places]),
     )

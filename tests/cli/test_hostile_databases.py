@@ -84,7 +84,7 @@ def lite(tmp_path: Path) -> Path:
 @pytest.mark.parametrize("view", OUTSIDE)
 def test_views_of_duckdb_read_no_file(view: str, duck: Path, bad: Bad) -> None:
     before = contents(duck.parent)
-    given = ("--table", view, "--target", "y", "--out", "m.renyi")
+    given = ("--table", view, "--trust-views", "--target", "y", "--out", "m.renyi")
     message = bad("marginals", "build", str(duck), *given)
     assert f"The view {view!r}" in message
     assert "--sql" in message
@@ -95,7 +95,7 @@ def test_views_of_duckdb_read_no_file(view: str, duck: Path, bad: Bad) -> None:
 
 @pytest.mark.parametrize("view", UNSAFE)
 def test_views_of_sqlite_call_nothing_unsafe(view: str, lite: Path, bad: Bad) -> None:
-    given = ("--table", view, "--target", "y", "--out", "m.renyi")
+    given = ("--table", view, "--trust-views", "--target", "y", "--out", "m.renyi")
     message = bad("marginals", "build", str(lite), *given)
     assert UNSAFE[view][1] in message
     if view != "large":
@@ -108,7 +108,7 @@ def test_what_is_inside_is_counted(
     file: str, good: Callable[..., Done], request: pytest.FixtureRequest
 ) -> None:
     path = request.getfixturevalue(file)
-    given = ("--target", "y", "--out", "m.renyi")
+    given = ("--trust-views", "--target", "y", "--out", "m.renyi")
     for table in ("t", "fine"):
         good("marginals", "build", str(path), "--table", table, *given)
         assert Marginals.load("m.renyi").n == 3
@@ -151,7 +151,7 @@ def test_the_connection_itself_is_closed(
 ) -> None:
     path = request.getfixturevalue(file)
     before = contents(path.parent)
-    with databases.opened(path) as connection:
+    with databases.connected(path) as connection:
         for statement in STATEMENTS[file]:
             with pytest.raises((duckdb.Error, sqlite3.Error)):
                 connection.execute(statement.format(path.parent)).fetchall()
@@ -160,7 +160,7 @@ def test_the_connection_itself_is_closed(
 
 def test_an_endless_view_is_stopped_by_ctrl_c(lite: Path) -> None:
     command = [sys.executable, "-m", "renyi", "fit", str(lite), "--table", "endless"]
-    command += ["--target", "y", "--out", "m.json"]
+    command += ["--trust-views", "--target", "y", "--out", "m.json"]
     with subprocess.Popen(
         command, env=os.environ | HERE, stderr=subprocess.PIPE, text=True
     ) as job:
@@ -170,3 +170,72 @@ def test_an_endless_view_is_stopped_by_ctrl_c(lite: Path) -> None:
         _, err = job.communicate(timeout=20)
     assert job.returncode in (130, -signal.SIGINT)
     assert "Traceback" not in err
+
+
+# ---- views compute, and are not read unless they are trusted
+
+COMPUTED = {
+    "duckdb": [
+        "CREATE TABLE t AS SELECT 1 AS y FROM range(100)",
+        "CREATE VIEW seen AS SELECT repeat('x', 4000000000) AS a, y FROM t",
+        "CREATE TABLE made (y INT, a TEXT AS (repeat('x', 4000000000)))",
+    ],
+    "sqlite": [
+        "CREATE TABLE t AS SELECT 1 AS y",
+        "CREATE VIEW seen AS SELECT hex(zeroblob(8000000)) AS a, y FROM t",
+        "CREATE TABLE made (y INT, a TEXT AS (hex(zeroblob(8000000))))",
+        "CREATE VIRTUAL TABLE words USING fts5(y, a)",
+    ],
+}
+
+
+@pytest.mark.parametrize("engine", COMPUTED)
+@pytest.mark.parametrize("command", ["fit", "marginals", "predict", "certify"])
+def test_what_computes_is_not_read_unless_it_is_trusted(
+    engine: str, command: str, bad: Bad, good: Callable[..., Done]
+) -> None:
+    good("fit", "votes", "--out", "m")
+    connect = duckdb.connect if engine == "duckdb" else sqlite3.connect
+    path = "x.duckdb" if engine == "duckdb" else "x.db"
+    with closing(connect(path)) as connection:
+        for statement in COMPUTED[engine]:
+            connection.execute(statement)
+        connection.execute("INSERT INTO made (y) SELECT y FROM t")
+        connection.commit()
+    words = {
+        "fit": ("fit", path, "--target", "y"),
+        "marginals": ("marginals", "build", path, "--target", "y", "--out", "n.renyi"),
+        "predict": ("predict", "m.json", path),
+        "certify": ("certify", "m.json", "--rows", path),
+    }
+    names = ["seen", "made", *(["words"] if engine == "sqlite" else [])]
+    for name in names:
+        message = bad(*words[command], "--table", name)
+        assert f"'{name}' of {path} is a view, or has computed columns" in message
+        assert "--trust-views" in message
+
+
+# ---- files of SQLite that are written by way of a log
+
+
+@pytest.mark.parametrize("copied", [False, True])
+def test_nothing_is_left_beside_a_file_with_a_log(
+    copied: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Rows that are still in a log count; files that were not there are removed."""
+    monkeypatch.chdir(tmp_path)
+    with closing(sqlite3.connect("x.db")) as connection:
+        connection.execute("PRAGMA journal_mode = WAL")
+        connection.execute("CREATE TABLE t (a TEXT, y INT)")
+        connection.execute("INSERT INTO t VALUES ('u', 0), ('u', 1), ('v', 1)")
+        connection.commit()
+        if copied:  # as a backup of a database in use is
+            for name in ("x.db", "x.db-wal"):
+                Path(f"copy-{name}").write_bytes(Path(name).read_bytes())
+    for name in ("x.db-wal", "x.db-shm"):
+        assert not Path(name).exists()
+    path = Path("copy-x.db" if copied else "x.db")
+    before = contents(tmp_path)
+    m = Marginals.from_file(path, table="t", target="y")
+    assert m.n == 3
+    assert contents(tmp_path) == before

@@ -20,10 +20,10 @@ from renyi.cli import compare, main
 from renyi.cli.methods import LEARNERS
 from renyi.cli.parser import parser
 from renyi.exports import formats, integer_card
+from renyi.exports.dialects import DIALECTS
 from renyi.fitting import OBJECTIVES, fit_rows
 from renyi.robust import minimax_problem
 from renyi.solvers.calibration import CALIBRATIONS
-from renyi.sources.dialects import DIALECTS
 from support.commandline import (
     HERE,
     Done,

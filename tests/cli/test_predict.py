@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import sqlite3
 import warnings
 from collections.abc import Callable
 from pathlib import Path
@@ -16,7 +15,7 @@ import pytest
 import renyi
 from renyi import RenyiClassifier
 from renyi.cli.predict import unseen_labels, warn_of_unseen
-from support.commandline import FIT, Done, save, table
+from support.commandline import FIT, Done, save, save_databases, table
 
 
 @pytest.mark.parametrize("name", renyi.datasets.names())
@@ -252,18 +251,26 @@ def test_unseen_label_as_an_error(
     assert "'green'" in message
 
 
-def test_rows_of_a_database_are_answered_inside_it(
-    bad: Callable[..., str], good: Callable[..., Done]
+@pytest.mark.parametrize("name", ["shop.db", "shop.duckdb"])
+def test_rows_of_a_database_are_answered(
+    name: str, bad: Callable[..., str], good: Callable[..., Done]
 ) -> None:
-    good("fit", save(table().drop(columns="id")), *FIT)
-    with sqlite3.connect("shop.db") as database:
-        table().to_sql("visits", database, index=False)
-    database.close()
-    Path("shop.duckdb").write_bytes(bytes(8) + b"DUCK")
-    for name, dialect in (("shop.db", "sqlite"), ("shop.duckdb", "duckdb")):
-        message = bad("predict", "m.json", name)
-        assert f"{name} is a database" in message
-        assert f"'renyi export m.json --sql {dialect} --table NAME'" in message
+    frame = table()
+    good("fit", save(frame.drop(columns="id")), *FIT)
+    save_databases(frame)
+    given = ("--table", "visits", "--where", "size > 2", "--id", "id", "--proba")
+    good("predict", "m.json", name, *given, "--out", "answers.csv")
+    good(
+        "predict",
+        "m.json",
+        save(frame[frame["size"] > 2]),
+        *given[4:],
+        "--out",
+        "b.csv",
+    )
+    assert Path("answers.csv").read_text() == Path("b.csv").read_text()
+    message = bad("predict", "m.json", name)
+    assert f"{name} is a database: name one of its tables with --table" in message
     assert "There is no file 'shops.db'" in bad("predict", "m.json", "shops.db")
 
 

@@ -28,6 +28,7 @@ def shop() -> pd.DataFrame:
     save_databases(frame)
     with duckdb.connect("shop.duckdb") as connection:
         connection.execute("CREATE TABLE buyers AS FROM visits")
+        connection.execute("CREATE VIEW seen AS FROM visits")
     return frame
 
 
@@ -47,7 +48,8 @@ def shop() -> pd.DataFrame:
         (("t.csv", "--table", "visits"), "--table is a table of one database"),
         (("shop.db", "t.csv", "--table", "visits"), "no other"),
         (("shop.db",), "name one of its tables with --table ('visits')"),
-        (("shop.duckdb",), "('buyers', 'visits')"),
+        (("shop.duckdb",), "('buyers', 'seen', 'visits')"),
+        (("shop.duckdb", "--table", "seen"), "--trust-views"),
         (("shop.db", "--table", "visit"), "did you mean 'visits'?"),
         (("shop.duckdb", "--table", "orders"), "There is no table 'orders'"),
         (("shop.db", "--table", "visits", "--sql", "FROM x"), "--sql is for files"),
@@ -55,8 +57,6 @@ def shop() -> pd.DataFrame:
             ("shop.db", "--table", "visits", "--where", "size >"),
             "Invalid filter 'size >'",
         ),
-        (("shop.db", "--table", "visits", "--numeric", "size"), "--numeric is for"),
-        (("t.csv", "--print-sql"), "--print-sql is for tables of databases"),
         (("t.csv", "t2.csv", "--order", "2"), "need the rows in memory"),
         (("shop.db", "--table", "visits", "--drop", "age"), "no column 'age'"),
         (("none", "--where", "size = 1"), "There is no file 'none'"),
@@ -124,7 +124,7 @@ def test_files_that_are_no_databases(bad: Bad) -> None:
     )
     Path("shop.db").write_bytes(b"SQLite format 3\x00" + b"\x01" * 5000)
     message = bad("marginals", "build", "shop.db", *given)
-    assert "There is no table 'visits' to read" in message
+    assert "shop.db cannot be read" in message
     Path("shop.duckdb").write_bytes(b"\x00" * 8 + b"DUCK" + b"\x01" * 5000)
     message = bad("marginals", "build", "shop.duckdb", *given)
     assert "shop.duckdb cannot be opened" in message
@@ -167,15 +167,3 @@ def test_identifiers_of_a_database_are_all_named(bad: Bad, shop: pd.DataFrame) -
     assert "Column 'id' numbers the rows" in message
     assert "Column 'visit' numbers the rows" in message
     assert "--id or --drop" in message
-
-
-def test_printed_statements_say_what_is_asked(
-    good: Callable[..., Done], shop: pd.DataFrame
-) -> None:
-    given = ("--table", "visits", "--target", "y", "--id", "id", "--print-sql")
-    text = good("marginals", "build", "shop.duckdb", *given).out
-    assert text.startswith("-- Run now")
-    before, mark, rows = text.partition("-- Not run")
-    assert mark
-    assert '"colour"' in rows
-    assert '"colour"' not in before

@@ -16,7 +16,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.utils.estimator_checks import check_estimator
 
 import renyi
-from renyi.cli.fit import certificate_text
+from renyi.cli.fit_text import certificate_text
 from renyi.datasets import load
 from renyi.selection import counts_problem
 from renyi.solvers.l1inf_path import MAX_PASSES, solve_path

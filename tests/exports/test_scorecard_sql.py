@@ -20,6 +20,7 @@ from renyi.encoding.tuples import TupleEncoder
 from renyi.marginals.marginals import Marginals
 from renyi.scorecard import Scorecard
 from support import warehouses
+from support.postgres import address_of
 from support.sqlcards import (
     REALS,
     WHOLES,
@@ -422,12 +423,14 @@ def test_names_are_quoted(connection: Any) -> None:
     assert "`a``b`" in card.to_sql("spark")
 
 
-def test_marginals_and_scores_without_a_row_leaving(postgres: Any) -> None:
+def test_scores_inside_the_database_that_was_learned_from(postgres: Any) -> None:
     X, y = renyi.datasets.load("votes")
     table = pa.Table.from_pandas(X.assign(party=y), preserve_index=False)
     load(postgres, "votes", table)
     clf = renyi.RenyiClassifier()
-    clf.fit_marginals(Marginals.from_sql(postgres, "votes", "party"))
+    address = address_of(postgres)
+    m = Marginals.from_file(address, table="votes", target="party")
+    clf.fit_marginals(m)
     sql = clf.scorecard_.to_sql("postgres", table="votes")
     wrong = f"SELECT COUNT(*) FROM ({sql}) AS q WHERE renyi_prediction <> party"
     ((count,),) = postgres.execute(wrong).fetchall()

@@ -16,7 +16,6 @@ import pytest
 
 import renyi
 import renyi.baselines
-import renyi.sources.sql
 import renyi.warnings
 from renyi.cli.parser import parser
 
@@ -72,7 +71,6 @@ def interface() -> dict[str, Any]:
             }
             for module, home in names.items()
         },
-        "renyi.sources.sql.statements": described(renyi.sources.sql.statements),
         "renyi.warnings.DataWarning": described(renyi.warnings.DataWarning),
         "commands": options(parser()),
     }

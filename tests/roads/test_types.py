@@ -119,10 +119,12 @@ def _connection() -> duckdb.DuckDBPyConnection:
 
 
 def _duckdb(table: pa.Table, folder: Path) -> Any:
-    connection = _connection()
-    connection.register("v", table)
-    connection.execute("CREATE OR REPLACE TABLE t AS SELECT * FROM v")
-    return lambda: Marginals.from_sql(connection, "t", "y")
+    path = folder / "t.duckdb"
+    path.unlink(missing_ok=True)
+    with duckdb.connect(path) as connection:
+        connection.register("v", table)
+        connection.execute("CREATE TABLE t AS SELECT * FROM v")
+    return lambda: Marginals.from_file(path, table="t", target="y")
 
 
 def _relation(table: pa.Table, folder: Path) -> Any:

@@ -306,5 +306,52 @@ def test_missing_extra_is_named(
 
 
 def test_only_columns_in_a_condition_are_handed_over(table: pa.Table) -> None:
-    asked = duckdb.Condition("Year > 3 AND lower(region) = 'north'", table.schema)
-    assert asked.columns == ["year", "Region"]
+    where = "Year > 3 AND lower(region) = 'north'"
+    names = duckdb.mentioned_columns(where, table.schema.names)
+    assert names == ["year", "Region"]
+
+
+# ---- conditions on cells of CSV files, as renyi reads them
+
+
+def wide_rows(x: list[str], path: Path) -> Path:
+    """Write numbers beside so much text that the first of them are a megabyte."""
+    rows = [f"{cell},{'ab'[k % 2]},{'pq'[k % 3 % 2]}" for k, cell in enumerate(x)]
+    padding = "z" * 4_000
+    lines = [f"{row},{padding}" for row in rows]
+    path.write_text("\n".join(["x,a,y,z", *lines]) + "\n")
+    return path
+
+
+def test_a_number_that_has_a_fraction_late_is_compared_as_a_number(
+    tmp_path: Path,
+) -> None:
+    x = [str(k % 3 + 2) for k in range(500)] + ["2.4"] * 100
+    path = wide_rows(x, tmp_path / "t.csv")
+    m = Marginals.from_file(path, target="y", columns=["a"], where="x > 2")
+    assert m.n == sum(float(cell) > 2 for cell in x) == 433
+    batches = files.batches(path, ["x"], where="x > 2")
+    assert sum(batch.num_rows for batch in batches) == 433
+
+
+def test_what_means_missing_is_null(tmp_path: Path) -> None:
+    cells = ["red", "blue"] * 149 + ["?", "", " ?"] * 100 + ["?", ""]
+    rows = [f"{cell},{'pq'[k % 3 % 2]}" for k, cell in enumerate(cells)]
+    path = tmp_path / "t.csv"
+    path.write_text("\n".join(["a,y", *rows]) + "\n")
+    m = Marginals.from_file(path, target="y", where="a IS NOT NULL")
+    assert (m.n, len(rows)) == (298, 600)
+    encoder = renyi.Encoder(missing=("red",))
+    m = Marginals.from_file(path, target="y", where="a IS NULL", encoder=encoder)
+    assert m.n == 149
+
+
+def test_a_column_that_stops_being_numeric_is_an_error_that_names_the_cell(
+    tmp_path: Path,
+) -> None:
+    x = [str(k % 4) for k in range(500)] + ["unknown"]
+    path = wide_rows(x, tmp_path / "t.csv")
+    with pytest.raises(ValueError, match="Column 'x' .* holds 'unknown' later"):
+        Marginals.from_file(path, target="y", columns=["a"], where="x > 2")
+    # Columns that the condition does not mention are read as without it.
+    assert Marginals.from_file(path, target="y", where="a = 'a'").n == 251

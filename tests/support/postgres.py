@@ -20,7 +20,6 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
-import psycopg
 import pytest
 
 _NUMBERS = itertools.count()
@@ -53,8 +52,15 @@ def address() -> str:
     return found
 
 
-def connected() -> Iterator[psycopg.Connection[Any]]:
+def address_of(connection: Any) -> str:
+    """Return the address of the database of a connection."""
+    return address().replace("/postgres?", f"/{connection.info.dbname}?")
+
+
+def connected() -> Iterator[Any]:
     """Yield a connection to a new database."""
+    import psycopg
+
     name = f"database{next(_NUMBERS)}"
     with psycopg.connect(address(), autocommit=True) as any_database:
         any_database.execute(f"CREATE DATABASE {name}")

@@ -16,9 +16,7 @@ import sqlite3
 from collections.abc import Iterator
 from typing import Any
 
-import duckdb
 import numpy as np
-import psycopg
 import pyarrow as pa
 import pytest
 
@@ -98,7 +96,7 @@ def _plain(cell: Any) -> Any:
 
 
 @pytest.fixture(scope="module")
-def postgres() -> Iterator[psycopg.Connection[Any]]:
+def postgres() -> Iterator[Any]:
     yield from connected()
 
 
@@ -118,6 +116,8 @@ def connection(request: pytest.FixtureRequest) -> Iterator[Any]:
     elif request.param == "sqlite":
         yield request.getfixturevalue("lite")
     else:
+        import duckdb
+
         with duckdb.connect(":memory:") as opened:
             yield opened
 

@@ -116,8 +116,9 @@ def pairs_text(c: Certificate, single: str = "pairs") -> str:
     hold for fewer populations than those of pairs alone.
     """
     counted = single if c.order == 1 else f"pairs of features of {c.order} columns"
-    within = " within each class" if "class-conditional" in c.warning_codes else ""
-    return f"{counted}{within}"
+    if "class-conditional" not in c.warning_codes:
+        return counted
+    return f"{counted or 'pairs'} within each class"
 
 
 def confidence_text(c: Certificate) -> str:

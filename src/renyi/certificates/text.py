@@ -14,7 +14,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from renyi.certificates.error_table import pairs_text
+from renyi.certificates.error_table import (
+    SINGLE,
+    ErrorRow,
+    error_table,
+    pairs_text,
+)
 from renyi.formatting import (
     at_least,
     at_most,
@@ -116,10 +121,16 @@ def certificate_text(c: Certificate) -> str:
     if c.doubtful:
         head = [_estimate(c), *(f"Warning: {each}" for each in c.warnings), ""]
         return "\n".join([*head, ALONE, *_of_marginals(c)])
-    order = "" if c.order == 1 else f", {pairs_text(c)}"
-    size = f"({number_of_rows(c.n)}, {c.n_indicators} categories{order})"
-    lines = [f"On every population with these marginals {size}:", *_of_marginals(c)]
-    return "\n".join([*lines, _estimate(c), *(f"Note: {each}" for each in c.warnings)])
+    lines = [_covered(c), *_of_marginals(c), _estimate(c)]
+    return "\n".join([*lines, *(f"Note: {each}" for each in c.warnings)])
+
+
+def _covered(c: Certificate) -> str:
+    """Say which populations the bounds of marginals are for."""
+    counted = pairs_text(c, "")
+    which = f", {counted}" if counted else ""
+    size = f"({number_of_rows(c.n)}, {c.n_indicators:,} categories{which})"
+    return wrapped(f"On every population with these marginals {size}:")
 
 
 def _of_marginals(c: Certificate) -> list[str]:
@@ -134,14 +145,18 @@ def _of_marginals(c: Certificate) -> list[str]:
             f"These marginals are {'' if c.separable else 'not '}separable: additive "
             f"scores {'reach' if c.separable else 'miss'} the minimax Brier risk."
         )
-    if c.majority is not None and c.one_feature is not None:
-        (label, always), (feature, alone) = c.majority, c.one_feature
-        lines += [
-            "For comparison, errors known exactly:",
-            f"  {f'always {label!r}':<40} {percent(always):>6}",
-            f"  {f'by {cut(feature, 29)!r} alone':<40} {percent(alone):>6}",
-        ]
+    baselines = error_table(c).of_kind("baseline")
+    if baselines:
+        lines.append("For comparison, errors known exactly:")
+        lines += map(_baseline_line, baselines)
     return lines
+
+
+def _baseline_line(row: ErrorRow) -> str:
+    name = f"always {row.about!r}"
+    if row.name == SINGLE:
+        name = f"by {cut(row.about, 29)!r} alone"
+    return f"  {name:<40} {row.shown:>6}"
 
 
 def rule_lines(c: Certificate) -> list[str]:
@@ -253,8 +268,7 @@ def report_text(report: BoundReport) -> str:
         reasons = (wrapped(text, "  - ", "    ") for text in c.warnings)
         head = [wrapped(doubts(c)), *reasons, "", ALONE]
     else:
-        size = f"({number_of_rows(c.n)}, {c.n_indicators:,} categories)"
-        head = [f"On every population with these marginals {size}:"]
+        head = [_covered(c)]
     notes = () if c.doubtful else c.warnings
     return "\n".join(
         [
@@ -273,10 +287,10 @@ def report_text(report: BoundReport) -> str:
 
 def doubts(c: Certificate) -> str:
     """Return the estimate that counts where bounds say little; reasons follow."""
-    told = "The bounds below are about these rows only, because"
+    reason = "The bounds below are about these rows only, because"
     if c.loo_error is None:
-        return told
-    return f"{_leave_one_out(c.loo_error)}. {c.trust} {told}"
+        return reason
+    return f"{_leave_one_out(c.loo_error)}. {c.trust} {reason}"
 
 
 def report_sentence(report: BoundReport) -> str:
@@ -285,8 +299,9 @@ def report_sentence(report: BoundReport) -> str:
     if report.certificate.doubtful:
         where = f"exactly the marginals of these {number_of_rows(report.certificate.n)}"
     whose = "no model" if report.all_columns else "no model of the same columns"
-    numbers = (report.upper, report.lower, report.promise)
-    return bound_sentence("this model", where, *numbers, whose)
+    return bound_sentence(
+        "this model", where, report.upper, report.lower, report.promise, whose
+    )
 
 
 def bound_sentence(

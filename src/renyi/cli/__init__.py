@@ -110,6 +110,7 @@ def _command(args: argparse.Namespace) -> int:
     """Run the function of the command; its notes go to stderr if it fails."""
     from renyi.cli.output import notes_of, print_notes
 
+    _hide_passwords(args)
     if "files" in args:
         args.file = args.files[0] if args.files else ""
     elif "file" in args:
@@ -130,6 +131,30 @@ def _command(args: argparse.Namespace) -> int:
             print_notes(notes_of(recorded))
             raise
     return code or 0
+
+
+def _hide_passwords(args: argparse.Namespace) -> None:
+    """Keep addresses with passwords apart; all other arguments are without them.
+
+    Logs, JSON, provenance and messages may repeat any argument.
+    """
+    args.addresses = {}
+    if not any("://" in text for text in args.argv):
+        return
+    from renyi.sources.databases import shown_address
+
+    def shown(text: str) -> str:
+        start = text.index("=") + 1 if text.startswith("--") else 0
+        address = text[start:]
+        safe = shown_address(address)
+        args.addresses[safe] = address
+        return text[:start] + safe
+
+    args.argv = [shown(text) if "://" in text else text for text in args.argv]
+    if "files" in args:
+        args.files = [shown_address(name) for name in args.files]
+    if getattr(args, "rows", None) is not None:
+        args.rows = shown_address(args.rows)
 
 
 def _fail(message: str, code: int = 2) -> int:

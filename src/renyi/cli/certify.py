@@ -7,12 +7,15 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+
 from renyi import verify
 from renyi.certificates.record import BoundReport, Certificate, Step
 from renyi.certificates.text import ALONE, bound_sentence, table
 from renyi.certification import MINIMAX, bound_report, certify, simple_rules
 from renyi.cli import inputs, output, predict, streams
-from renyi.cli.fit import certificate_facts, certificate_text, one_line
+from renyi.cli.fit import certificate_facts
+from renyi.cli.fit_text import certificate_text, one_line
 from renyi.cli.output import Args, Facts, Meter, Recorded
 from renyi.encoding.columns import label_text
 from renyi.endings import MARGINALS, WRITTEN
@@ -27,6 +30,7 @@ from renyi.formatting import (
 )
 from renyi.marginals.marginals import Marginals
 from renyi.robust.minimax_problem import MinimaxResult, feature_importance, minimax
+from renyi.sources.databases import is_database
 from renyi.warnings import warn
 
 _TOP = 10
@@ -53,8 +57,8 @@ def run(args: Args, recorded: Recorded) -> None:
         output.show(args, facts, lambda _: text, recorded)
         return
     if args.rows is not None:
-        rows = predict.heldout_rows(clf, args.model, args.rows, args.target)
-        c = certify(clf, *rows, confidence=args.confidence)
+        X, y = _heldout_rows(args, clf)
+        c = certify(clf, X, y, confidence=args.confidence)
         facts = {"notes": output.notes_of(recorded)}
     else:
         m = inputs.load_marginals(args.file)
@@ -71,6 +75,15 @@ def run(args: Args, recorded: Recorded) -> None:
     if args.rows is None and c.order == 1 and not c.doubtful:
         again = output.command(["certify", args.model, args.file, "--exact"])
         print(f"\nNext: {again}   (the exact worst case)")
+
+
+def _heldout_rows(args: Args, clf: Fit) -> tuple[pa.Table, list[Any]]:
+    """Read the rows of --rows, from a file or a table of a database."""
+    if not is_database(args.rows):
+        inputs.check_not_given(args, ["table"], "is a table of a database")
+        return predict.heldout_rows(clf, args.model, args.rows, args.target)
+    with streams.opened_table(args, args.rows, clf.encoder_) as table:
+        return predict.heldout_rows(clf, args.model, table, args.target)
 
 
 def bounds(args: Args, clf: Fit, m: Marginals) -> BoundReport:

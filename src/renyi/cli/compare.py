@@ -20,7 +20,7 @@ from renyi.cli.evaluation import (
     compare,
     methods,
 )
-from renyi.cli.fit import one_line
+from renyi.cli.fit_text import one_line
 from renyi.cli.methods import DEFAULT, LEARNERS, Settings
 from renyi.cli.output import Args, Facts, Meter, Recorded
 from renyi.cli.predict import heldout_rows

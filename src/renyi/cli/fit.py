@@ -1,13 +1,9 @@
-"""The command fit: train, certify, and say what was learned, as text or as JSON.
-
-A bound that says little about new rows is not printed at all; the leave-one-out
-estimate stands in its place.
-"""
+"""The command fit: train and certify a classifier."""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from functools import partial
 from pathlib import Path
 from typing import Protocol
@@ -15,13 +11,12 @@ from typing import Protocol
 import numpy as np
 
 from renyi import __version__
-from renyi.certificates.error_table import pairs_text
 from renyi.certificates.record import Certificate
-from renyi.certificates.text import ranking_lines, rule_lines
 from renyi.certification import Warned
 from renyi.cli import inputs, output, streams
+from renyi.cli.fit_text import fit_text
 from renyi.cli.inputs import Rows
-from renyi.cli.output import Args, Facts, Recorded, bullets, indented
+from renyi.cli.output import Args, Facts, Recorded
 from renyi.cli.parser import SMALL
 from renyi.counting.onehot import offsets
 from renyi.counting.pair_counts import table_bytes
@@ -38,10 +33,8 @@ from renyi.fitting import (
     uses_rows,
     weight_notes,
 )
-from renyi.formatting import WIDTH, at_most, number_of_rows, percent, printable, wrapped
 from renyi.marginals.marginals import Marginals
 from renyi.scorecard import Scorecard, by_importance
-from renyi.selection import short
 from renyi.streaming.counted_rows import CountedRows
 from renyi.warnings import warn
 
@@ -52,18 +45,6 @@ _NO_ROOM = (
     "folder with more in TMPDIR."
 )
 _TOP = 10
-_NAME = 26  # of a feature: leaves room for two classes with their points
-_PROBABILITIES = {
-    None: "the nearest ones to the scores",
-    "temperature": "one temperature, fitted to leave-one-out scores",
-    "affine": "an affine map of the scores, fitted to leave-one-out scores",
-    "discriminant": "linear discriminant of the scores, from pair counts alone",
-}
-_METHODS = {
-    "given": "as given",
-    "loo": "chosen by leave-one-out",
-    "gcv": "chosen by generalised cross-validation",
-}
 
 
 def run(args: Args, recorded: Recorded) -> None:
@@ -275,13 +256,11 @@ def train_on_stream(
     with CountedRows() as rows:
         m = streams.streamed_marginals(args, encoder, learner.class_pairs, False, rows)
         inputs.warn_of_labels(m.encoder.columns)
-        in_database = streams.in_database(args)
-        if rows.lost and learner.needs_rows and not in_database:
+        if rows.lost and learner.needs_rows:
             raise ValueError(_NO_ROOM)
-        if rows.lost or in_database:
+        if rows.lost:
             texts = [_UNKNOWN, *[_BY_COUNTS] * learner.prefers_rows]
-            if not in_database:
-                texts += ["Probabilities are not calibrated.", _NO_ROOM]
+            texts += ["Probabilities are not calibrated.", _NO_ROOM]
             warn(" ".join(texts))
             return _train_on_counts(learner, m)
         kept = streams.KeptRows(m, rows)
@@ -406,213 +385,9 @@ def _speaks_for(card: Scorecard, j: int, span: slice) -> list[Facts]:
     strongest = (above * weight[:, None]).argmax(axis=0)
     texts = card.encoder.columns[j].levels.texts
     labels = map(label_text, card.classes)
-    found = [
+    entries = [
         {"class": label, "category": texts[k], "points": float(points[k, y])}
         for y, (label, k) in enumerate(zip(labels, strongest, strict=True))
         if above[k, y] > 0
     ]
-    return sorted(found, key=lambda entry: -entry["points"])
-
-
-# ---- as text
-
-
-def fit_text(facts: Facts, c: Certificate, more: Sequence[str] = ()) -> str:
-    """Return the facts of a fit as plain text; `more` are paragraphs of a selection."""
-    blocks = [_learned(facts), _errors(facts, c), certificate_text(c)]
-    if c.basis == "crossfit":
-        blocks[-1] += _population_meaning(facts, c)
-    if facts["important"] is not None:  # of a mixture of models it is
-        blocks.append(_features(facts["important"]))
-    blocks += [[text] for text in more]
-    return output.joined(blocks, facts)
-
-
-def _learned(facts: Facts) -> list[str]:
-    shares = sorted(facts["classes"].items(), key=lambda pair: -pair[1])
-    classes = [f"{one_line(label, 30)} {percent(share)}" for label, share in shares]
-    if len(classes) > 6:
-        classes = [*classes[:6], f"and {len(classes) - 6} more"]
-    size = f"{facts['features']:,} with {facts['categories']:,} categories"
-    alpha = f"{facts['alpha']:.4g}, {_METHODS.get(facts['alpha_method'], '')}"
-    if facts["certificate"]["basis"] == "crossfit" and facts["alpha_method"] != "given":
-        alpha += " in each half"
-    return [
-        f"Learned to predict {facts['target']!r} from {number_of_rows(facts['rows'])}.",
-        wrapped(", ".join(classes), "  classes   ", " " * 12),
-        f"  features  {size}",
-        f"  alpha     {alpha}",
-        f"  rule      {facts['rule']}",
-        *(["  objective ranking"] if facts["objective"] == "ranking" else []),
-        f"  proba     {_PROBABILITIES[facts['calibration']]}",
-    ]
-
-
-def _errors(facts: Facts, c: Certificate) -> list[str]:
-    if c.basis == "crossfit":
-        label, share = max(facts["classes"].items(), key=lambda pair: pair[1])
-        shares = {
-            "on new rows (each half by the other's model)": c.observed_error,
-            f"on these rows (rule {c.rule})": facts["training_error"],
-            f"on these, always {one_line(label, 24)!r}": 1 - share,
-        }
-        lines = [f"  {text:<46} {percent(seen):>8}" for text, seen in shares.items()]
-        return ["Errors to expect", *lines]
-    assert c.majority is not None  # as in every certificate of marginals
-    assert c.one_feature is not None
-    (label, always), (feature, alone) = c.majority, c.one_feature
-    shares = {
-        "on new rows (leave-one-out, rule map)": facts["loo_error"],
-        f"on these rows (rule {c.rule})": facts["training_error"],
-        f"on these, by {_quoted(feature, 25)} alone": alone,
-        f"on these, always {_quoted(label_text(label), 24)}": always,
-    }
-    known = {text: share for text, share in shares.items() if share is not None}
-    lines = [f"  {text:<46} {percent(share):>8}" for text, share in known.items()]
-    seen = facts["training_error"]
-    if c.rule == "map" and seen is not None and seen > always - 1e-9:  # rounding
-        text = (
-            "The features do not help this rule: always answering "
-            f"{_quoted(label_text(label), 24)} errs no more often on these rows. To "
-            "rank the rows, or to find those of rare classes, see --objective ranking "
-            "and --class-weight balanced."
-        )
-        lines.append(indented(text))
-    if facts["loo_error"] is None:
-        text = "There is no estimate for new rows: test the model on unseen rows."
-        if facts["risk"] is not None:
-            close = facts["risk"] < 1.05 * c.gamma
-            text = (
-                f"The risk (half the squared error of the scores) is {c.gamma:.4f} on "
-                f"these rows and {facts['risk']:.4f} on new ones, by generalised "
-                f"cross-validation{': expect about the same errors' * close}."
-            )
-        lines.append(indented(text))
-    return ["Errors to expect", *lines]
-
-
-def certificate_text(c: Certificate) -> list[str]:
-    """Return the lines of a certificate and what it means; no bare bound."""
-    if c.basis != "marginals":
-        # Lines that are too long are broken, and keep their indentation.
-        lines = str(c).splitlines()
-        return [wrapped(line, "", line[: -len(line.lstrip())]) for line in lines]
-    if c.doubtful:
-        return _doubtful(c)
-    counts = "pair counts" if c.order == 1 else f"counts of {pairs_text(c)}"
-    lines = [f"Certificate: on every population with these {counts}", *rule_lines(c)]
-    if len(c.steps) > 1:
-        steps = ", ".join(f"{step.name} {at_most(step.upper, 1)}" for step in c.steps)
-        lines.append(indented(f"Rule {c.rule}: {steps}."))
-    lines += map(indented, ranking_lines(c))
-    meaning = _meaning(c, pairs_text(c))
-    texts = [f"Meaning: {meaning}", *(f"Note: {text}" for text in c.warnings)]
-    return [*lines, *map(indented, texts)]
-
-
-def _meaning(c: Certificate, beyond: str) -> str:
-    assert c.majority is not None
-    label, always = c.majority
-    bound = c.bounds[c.rule]
-    sharp = c.bounds["sharp"]
-    if bound >= always:
-        text = (
-            "the closed form of this rule is no better than always answering "
-            f"{label_text(label)!r} ({percent(always)})."
-        )
-        if c.order == 1:  # exact worst cases are known of single columns
-            text += " The exact worst case may be far lower: certify with --exact."
-        if sharp < always:
-            text += f" The closed form of --rule sharp is {at_most(sharp, 1)}."
-        return text
-    text = (
-        f"however the columns depend on each other beyond {beyond}, this model is "
-        f"wrong on at most {at_most(bound, 1)} of a population with these counts."
-    )
-    if c.rule == "map" and sharp < bound:
-        text += (
-            " The closed form of --rule sharp, which answers at random where it is "
-            f"unsure, is {at_most(sharp, 1)}."
-        )
-    return f"{text} If the counts themselves change, certify the model again."
-
-
-def _population_meaning(facts: Facts, c: Certificate) -> list[str]:
-    """Say so if guessing promises as much, and what would promise more."""
-    label, share = max(facts["classes"].items(), key=lambda pair: pair[1])
-    assert c.sampled_error is not None
-    if c.sampled_error < 1 - share:
-        return []
-    text = (
-        f"Meaning: always answering {one_line(label, 24)!r} errs on "
-        f"{percent(1 - share)} of these rows; no smaller error is proven for this "
-        "model."
-    )
-    if (
-        c.rule == "map"
-        and facts.get("method") != "mixture"
-        and len(facts["classes"]) == 2
-        and c.sampled_error < min(c.bounds["map"], 1)  # hence a sum of both models'
-    ):
-        bound = at_most(c.sampled_error / 2, 1)
-        text += (
-            " Answering by the model of either half at random (--method mixture) errs "
-            f"at most {bound} on the same population."
-        )
-    elif facts.get("method") != "mixture":
-        text += (
-            " Answering by the model of either half at random (--method mixture), or "
-            "rows it has not seen ('renyi certify MODEL --rows FILE'), may prove one."
-        )
-    return [wrapped(text)]
-
-
-def _doubtful(c: Certificate) -> list[str]:
-    head = "No bound is shown, because"
-    if c.loo_error is not None:
-        estimate = f"Leave-one-out estimate for new rows: {percent(c.loo_error)}"
-        head = f"{estimate} errors. {c.trust} {head}"
-    advice = (
-        "More rows, fewer columns or merged labels (--min-count) would make the bound "
-        "informative about new rows."
-    )
-    return ["Certificate", indented(head), *bullets(c.warnings), indented(advice)]
-
-
-def _features(found: list[Facts]) -> list[str]:
-    if not found:
-        return ["No feature matters: every row gets the same score."]
-    width = max(len(one_line(entry["feature"], _NAME)) for entry in found)
-    width = max(width, len("feature"))
-    lines = [
-        "Features that matter most (importance: how far they move the score)",
-        f"  {'feature':<{width}}  importance  favours",
-    ]
-    for entry in found:
-        name = one_line(entry["feature"], width)
-        head = f"  {name:<{width}}  {entry['importance']:10.3f}  "
-        lines.append(head + _arrows(entry["speaks_for"], WIDTH - len(head)))
-    return lines
-
-
-def _arrows(entries: list[Facts], room: int) -> str:
-    """Name as many classes as fit in a line, the strongest first, with their points."""
-    text = ""
-    for entry in entries:
-        points = f" {entry['points']:+.2f}"
-        more = f"{one_line(entry['class'], 20)}: {one_line(entry['category'], 20)}"
-        more = one_line(more, room - len(points)) + points
-        longer = f"{text}, {more}" if text else more
-        if text and len(longer) > room:
-            break
-        text = longer
-    return text
-
-
-def _quoted(text: str, width: int) -> str:
-    return repr(short(" ".join(text.split()), width))
-
-
-def one_line(text: str, width: int) -> str:
-    """Return a name or label as it is shown, cut where it is too long."""
-    return short(printable(" ".join(text.split())), width)
+    return sorted(entries, key=lambda entry: -entry["points"])

@@ -22,14 +22,9 @@ LARGE = 700_000_000  # bytes of memory that rows may take before they are stream
 
 def build(args: Args, recorded: Recorded) -> None:
     """Count the pairs of a table."""
-    if not args.print_sql:
-        place = output.check_place(args, args.out, (MARGINALS,))
+    place = output.check_place(args, args.out, (MARGINALS,))
     own = args.encoder is None
     encoder = inputs.encoder_of(args) if own else _borrowed(args)
-    if args.print_sql:
-        statements = streams.statements(args, encoder)
-        output.print_data("".join(f"{sql};\n" for sql in statements))
-        return
     order = args.order or encoder.order
     if streams.is_streamed(args, order) or streams.is_too_large(args, order, LARGE):
         m = streams.streamed_marginals(args, encoder, args.class_conditional)

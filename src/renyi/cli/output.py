@@ -46,7 +46,8 @@ if TYPE_CHECKING:
     from renyi.fitting import Fit
     from renyi.marginals.marginals import Marginals
 
-_OURS = ("argv", "run", "places", "reads", "tables")  # of the arguments, no options
+# Of the arguments, those that are no options.
+_OURS = ("argv", "run", "places", "reads", "tables", "addresses")
 _READ = (*("file", "model", "encoder", "first", "second", "rows"),)
 # What is written as an escape in JSON: terminals would obey it, or UTF-8 lacks it.
 _UNSAFE = re.compile(f"{HIDDEN.pattern}|[\ud800-\udfff]")

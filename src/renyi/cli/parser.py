@@ -22,8 +22,7 @@ _TABLES = (
     f"tables ({endings.TABLES}), patterns such as 'visits-*.csv.gz', folders of "
     "Parquet files, or a bundled name"
 )
-_BASES = ", ".join(endings.DATABASE)
-_DATABASE = "or, with --table, a DuckDB or SQLite file"
+_DATABASE = "or, with --table, a DuckDB or SQLite file or postgresql://…"
 _WRITTEN = endings.either(endings.WRITTEN)
 _PICTURE = endings.either(endings.PICTURE)
 _FORMATS = f"{{{','.join(endings.EXPORTS)}}}"
@@ -60,11 +59,15 @@ or --exact  short for --level exact
 """
 _HELDOUT = "rows that were not used in training:"
 _CLASS = "--target COL  their class (by default named as in training)"
+_TABLE = """
+--table NAME  a table of a database
+--trust-views  also read views of a database file
+"""
 _ROWS = f"""
 rows:
 --where SQL  {_WHERE}
 --sql QUERY  rows of a DuckDB query (files: its table data)
---table NAME  a table of a DuckDB or SQLite file
+{_TABLE}
 """
 _COLUMNS = """
 columns:
@@ -111,9 +114,10 @@ a certificate for the population:
 """
 _PREDICT = f"""predict the rows of a table with a model
 MODEL  {_MODEL}
-FILE ...  {_TABLES}
+FILE ...  {_TABLES}; {_DATABASE}
 --out FILE  write to a file ({_WRITTEN}), not to stdout
 --where SQL  {_WHERE}
+{_TABLE}
 --id COL ...  columns to copy beside the answers
 --proba  add the estimated class probabilities
 --score  add the scores
@@ -121,8 +125,8 @@ FILE ...  {_TABLES}
 --memory SIZE
 --spreadsheet
 --json
-note:  Predict the rows of a database inside it, with the statement that 'renyi export
-    MODEL --sql duckdb --table NAME' writes.
+note:  To predict the rows of a database inside it, run the statement that 'renyi
+    export MODEL --sql duckdb --table NAME' writes.
 """
 _CERTIFY = f"""bound the error of a model by marginals, unseen rows or two halves
 [MODEL]  {_MODEL}
@@ -137,6 +141,7 @@ either --level {{closed,lp,exact}}  how far to go: the closed form (default), a 
 --json
 {_HELDOUT}
 --rows FILE  certify by these rows, not by marginals
+{_TABLE}
 {_CLASS}
 --confidence SHARE  confidence of the bound (default 0.95)
 two halves of the rows, or two samples:
@@ -219,9 +224,6 @@ _BUILD = f"""count the pairs of columns of a table
     of --encoder)
 --out FILE.renyi  where to write
 --json
---print-sql  print the statements for --table, and count nothing: those about single
-    columns are run now, since the others depend on the answers; those that read rows or
-    count pairs are only printed
 {_ROWS}
 {_COLUMNS}
 {_WEIGHT}
@@ -306,8 +308,6 @@ class _Parser(argparse.ArgumentParser):
         lacking = ""  # what a command needs if no option stands in for it
         if getattr(known, "files", None) == [] and not getattr(known, "sql", None):
             lacking = f"FILE{_BEFORE}"
-        elif getattr(known, "print_sql", None) is False and known.out is None:
-            lacking = "--out"
         if lacking:
             self._fail(f"the following arguments are required: {lacking}", place)
         return known
@@ -397,7 +397,7 @@ def add_command(commands: Any, name: str, lines: str, run: str = "") -> Any:
     )
     parser.set_defaults(run=run or f"renyi.cli.{name}.run")
     if _COLUMNS in lines:  # what a command lacks is not given
-        absent = dict.fromkeys(("where", "sql", "table", "unseen"))
+        absent = dict.fromkeys(("where", "sql", "table", "trust_views", "unseen"))
         parser.set_defaults(class_conditional=False, **absent)
     names: list[str] = []
     group = one_of = parser
@@ -520,6 +520,7 @@ _SETTINGS: dict[str, dict[str, Any]] = {
     "--marginals M": {"dest": "file"},
     "--method {auto,lp,exact}": {"default": "auto"},
     "--objective {error,ranking}": {"default": "error"},
+    "--out FILE.renyi": {"required": True},
     "--out M.renyi": {"required": True},
     "--rule {map,renyi,sharp}": {"default": "map"},
 }

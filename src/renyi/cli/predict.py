@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 
-from renyi.cli import inputs, output
+from renyi.cli import inputs, output, streams
 from renyi.cli.output import Args, Facts, Meter, Recorded, Write
 from renyi.encoding.arrow import typed
 from renyi.encoding.columns import factorized, label_text
@@ -32,7 +32,7 @@ from renyi.limits import check_memory, memory_budget
 from renyi.progress import Progress
 from renyi.sources import files
 from renyi.sources.csv import CsvFile
-from renyi.sources.databases import engine, is_database
+from renyi.sources.databases import DatabaseTable
 from renyi.warnings import warn
 
 PREDICTION = "prediction"
@@ -44,7 +44,15 @@ _NULLABLE = {pa.type_for_alias(t.lower()): pd.Series(dtype=t).dtype for t in _IN
 def run(args: Args, recorded: Recorded) -> None:
     """Answer the rows of a table with a model."""
     place = output.check_out(args, args.out, WRITTEN)
-    rows = _requested_rows(args, inputs.load_model(args.model))
+    clf = inputs.load_model(args.model)
+    with streams.opened_rows(args, clf.encoder_) as tables:
+        rows = _requested_rows(args, clf, tables)
+        _print_answers(args, recorded, rows, place)
+
+
+def _print_answers(
+    args: Args, recorded: Recorded, rows: RowsToAnswer, place: Path | None
+) -> None:
     types = {**rows.id_types, PREDICTION: pa.array(rows.clf.classes_).type}
     facts: Facts = {}
     with (
@@ -85,7 +93,7 @@ class RowsToAnswer:
     def __init__(
         self,
         clf: Fit,
-        paths: list[Path],
+        tables: Sequence[files.AnyPath],
         ids: list[str],
         target: str | None = None,
         where: str | None = None,
@@ -94,7 +102,7 @@ class RowsToAnswer:
         self.ids = ids
         self.target = target
         self.where = where
-        self.tables = files.open_tables(paths)
+        self.tables = files.open_tables(tables)
         self.features = list(clf.encoder_.input_names)
         self.of_csv = isinstance(self.tables[0], CsvFile)
         # What the columns of a CSV file are, whatever their cells look like.
@@ -138,35 +146,31 @@ class RowsToAnswer:
         return table.select(self.features), pa.table(copied), truth
 
 
-def _requested_rows(args: Args, clf: Fit) -> RowsToAnswer:
+def _requested_rows(
+    args: Args, clf: Fit, tables: list[files.TableFile]
+) -> RowsToAnswer:
     """Return the rows to answer; warn of the columns that are not used."""
-    for name in filter(is_database, args.files):
-        path = files.existing(name)
-        dialect = engine(path) or "duckdb"
-        raise ValueError(
-            f"{path} is a database: predict its rows inside it, with the statement "
-            f"that 'renyi export {args.model} --sql {dialect} --table NAME' writes."
-        )
-    paths = inputs.table_paths(args.files)
-    names = [files.opened(path).schema.names for path in paths]
     features = list(clf.encoder_.input_names)
-    for path, found in zip(paths, names, strict=True):
-        inputs.check_separate(args, ["id"], found)
-        files.require(path, found, args.id)
-        check_features(path, found, features)
-    target = clf.target if all(clf.target in found for found in names) else None
+    for table in tables:
+        names = table.schema.names
+        inputs.check_separate(args, ["id"], names)
+        files.require(table.path, names, args.id)
+        check_features(table.path, names, features)
+    everywhere = all(clf.target in table.schema.names for table in tables)
+    target = clf.target if everywhere else None
     used = {*features, *args.id, target}
-    extra = [name for name in names[0] if name not in used]
+    extra = [name for name in tables[0].schema.names if name not in used]
     if extra:
         what = f"Ignored {number_of(len(extra), 'column')} that the model does not use"
         warn(f"{what}: {inputs.listed(extra)}.", "ignored-column")
-    rows = RowsToAnswer(clf, paths, list(dict.fromkeys(args.id)), target, args.where)
+    where = None if isinstance(tables[0], DatabaseTable) else args.where
+    rows = RowsToAnswer(clf, tables, list(dict.fromkeys(args.id)), target, where)
     if rows.of_csv:
         inputs.warn_of_spaces(clf.encoder_.single.columns)
     return rows
 
 
-def check_features(path: Path, names: list[str], features: list[str]) -> None:
+def check_features(path: object, names: list[str], features: list[str]) -> None:
     """Refuse a file that lacks a column of the model."""
     try:
         files.require(path, names, features)
@@ -178,11 +182,11 @@ def check_features(path: Path, names: list[str], features: list[str]) -> None:
 
 
 def heldout_rows(
-    clf: Fit, model: str, rows: str, target: str | None
+    clf: Fit, model: str, rows: str | DatabaseTable, target: str | None
 ) -> tuple[pa.Table, list[Any]]:
     """Read the rows of a table whose class is known, as the model takes them."""
-    path = inputs.table_path(rows)
-    file = files.opened(path)
+    file = files.opened(inputs.table_path(rows) if isinstance(rows, str) else rows)
+    path = file.path
     names = file.schema.names
     check_memory(files.memory(file, memory_budget()), f"Holding the rows of {path}")
     target = clf.target if target is None else target

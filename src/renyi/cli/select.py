@@ -10,7 +10,8 @@ import numpy as np
 
 from renyi.certificates.text import few_rows
 from renyi.cli import output
-from renyi.cli.fit import fit_text, one_line, train
+from renyi.cli.fit import train
+from renyi.cli.fit_text import fit_text, one_line
 from renyi.cli.inputs import check_not_given, with_source
 from renyi.cli.output import Args, Facts, Recorded
 from renyi.cli.parser import SMALL

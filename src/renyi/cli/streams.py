@@ -11,7 +11,6 @@ import dataclasses
 import math
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -23,12 +22,17 @@ from renyi.encoding.arrow import weight_floats, without_views
 from renyi.encoding.columns import Column, Columns, Levels
 from renyi.encoding.encoder import Encoder, target_encoder
 from renyi.encoding.rows import RowSample, TrainingRows
-from renyi.encoding.rules import check_classes, counted_rows, missing_texts
+from renyi.encoding.rules import (
+    check_classes,
+    check_names,
+    counted_rows,
+    missing_texts,
+)
 from renyi.endings import MARGINALS
 from renyi.limits import check_memory, memory_budget
 from renyi.marginals.blocks import target_of
 from renyi.marginals.marginals import Marginals
-from renyi.sources import databases, files, sql
+from renyi.sources import databases, files
 from renyi.streaming.counted_rows import CountedRows
 
 
@@ -88,12 +92,8 @@ def streamed_marginals(
             f"{_named(args)} cannot be read as rows: add marginals with 'renyi "
             "marginals merge'."
         )
-    if in_database(args):
-        given = (encoder, class_conditional, args.where, args.weight)
-        with _table(args, encoder) as table, Meter() as meter:
-            m = sql.marginals(*table, *given, progress=meter)
-    else:
-        m = _of_files(args, encoder, class_conditional, rows)
+    with opened_rows(args, encoder) as tables:
+        m = _count(args, tables, encoder, class_conditional, rows)
     check_classes(m.classes, m.target)
     m = _with_text_classes(m)
     return m if constants else _without_constants(args, m)
@@ -152,16 +152,6 @@ class KeptRows:
             yield TrainingRows(m.encoder, target, block[:-1], classes, weights)
 
 
-def statements(args: Args, encoder: Encoder) -> list[str]:
-    """Return the statements that count a table of a database; some are asked now."""
-    if not in_database(args):
-        what = "tables of databases: name a database and a --table"
-        raise ValueError(f"--print-sql is for {what}.")
-    given = (encoder, args.class_conditional, args.where, args.weight)
-    with _table(args, encoder) as table:
-        return sql.statements(*table, *given, explained=True)
-
-
 def _named(args: Args) -> str:
     """Return what a sentence calls the rows."""
     if args.table is not None:
@@ -172,13 +162,13 @@ def _named(args: Args) -> str:
     return f"{args.files[0]}{more}"
 
 
-def _of_files(
+def _count(
     args: Args,
+    tables: list[files.TableFile],
     encoder: Encoder,
     class_conditional: bool,
     rows: CountedRows | None,
 ) -> Marginals:
-    tables = inputs.opened_tables(args)
     missing = missing_texts(encoder.missing)
     source = tables[0] if args.sql is None else files.query(args.sql, missing, tables)
     names = source.schema.names
@@ -210,7 +200,7 @@ def _of_files(
             encoder,
             class_conditional,
             columns,
-            args.where,
+            None if isinstance(source, databases.DatabaseTable) else args.where,
             args.sql,
             args.weight,
             meter,
@@ -220,36 +210,44 @@ def _of_files(
 
 
 def in_database(args: Args) -> bool:
-    """Whether the rows are in a database; what does not go with it is refused."""
-    found = [name for name in args.files if databases.is_database(name)]
-    if args.table is None and not found:
+    """Whether the rows are in a database; reject options that do not go with it."""
+    names = [name for name in args.files if databases.is_database(name)]
+    if args.table is None and not names:
         return False
-    if len(args.files) != 1 or not found:
+    if len(args.files) != 1 or not names:
         raise ValueError(
-            f"--table is a table of one database ({', '.join(endings.DATABASE)}): name "
-            "that file, and no other."
+            f"--table is a table of one database ({', '.join(endings.DATABASE)}, or "
+            "postgresql://…): name that database, and no other file."
         )
-    how = "which is counted by --table and --where: make a view of what you need"
-    why = f"is for files; {found[0]} is a database, {how}"
-    inputs.check_not_given(args, ("sql", "numeric", "categorical"), why)
+    how = "whose rows are chosen by --table and --where: make a view of what you need"
+    why = f"is for files; {names[0]} is a database, {how}"
+    inputs.check_not_given(args, ["sql"], why)
     return True
 
 
 @contextmanager
-def _table(args: Args, encoder: Encoder) -> Iterator[tuple[Any, str, str, list[str]]]:
-    """Yield what `renyi.sources.sql` takes first: connection, table and columns."""
-    path = files.existing(args.files[0])
-    with databases.opened(path) as connection:
-        database = databases.Database(connection)
-        if args.table is None:
-            tables = inputs.listed(database.tables()) or "it has none"
-            raise ValueError(
-                f"{path} is a database: name one of its tables with --table ({tables})."
-            )
-        names = database.columns(args.table)
-        target, columns, _ = inputs.chosen_columns(args, _named(args), names, encoder)
-        features = [n for n in columns if n not in (target, args.weight)]
-        yield connection, args.table, target, features
+def opened_rows(args: Args, encoder: Encoder) -> Iterator[list[files.TableFile]]:
+    """Open the files of a command, or the table of its database."""
+    if not in_database(args):
+        yield inputs.opened_tables(args)
+        return
+    with opened_table(args, args.files[0], encoder, args.where) as table:
+        yield [table]
+
+
+@contextmanager
+def opened_table(
+    args: Args, name: str, encoder: Encoder, where: str | None = None
+) -> Iterator[databases.DatabaseTable]:
+    """Open a table of a database file or a server."""
+    if not databases.is_address(name):
+        files.existing(name)
+    missing = missing_texts(encoder.missing)
+    with databases.open_table(
+        args.addresses.get(name, name), args.table, where, missing, args.trust_views
+    ) as table:
+        check_names(table.schema.names, table.path)
+        yield table
 
 
 def _with_text_classes(m: Marginals) -> Marginals:

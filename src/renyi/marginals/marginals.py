@@ -347,18 +347,22 @@ class Marginals:
         columns: Sequence[str] | None = None,
         where: str | None = None,
         sql: str | None = None,
+        table: str | None = None,
         weight: str | None = None,
         progress: Any = None,
     ) -> Marginals:
-        """Count the pairs of a table in files: CSV, Parquet or Arrow, of any size.
+        """Count the pairs of a table in files or a database, of any size.
 
-        Rows without a target are left out, with a warning.
+        Files are CSV, Parquet or Arrow; databases are DuckDB and SQLite files, and
+        PostgreSQL. Rows without a target are left out, with a warning.
 
         Parameters
         ----------
         path : path, sequence of paths, or None
             A file, a pattern (``*``, ``?``, ``**``), a folder of Parquet files, or
-            several of these, with columns in any order. None with `sql` only.
+            several of these, with columns in any order. None with `sql` only. With
+            `table`, a database: a file, or an address such as
+            ``"postgresql://host/base"``, which needs the extra ``databases``.
         target, encoder, class_conditional
             As in `from_data`.
         columns : sequence of str, optional
@@ -370,6 +374,8 @@ class Marginals:
             A query for DuckDB whose rows are counted. It may name files itself; those
             of `path` are its table ``data``. Where numbers need bins it is asked twice,
             and must give the same rows.
+        table : str, optional
+            A table of the database `path`; `where` is then in the database's SQL.
         weight : str, optional
             A column of weights; a row of weight 2 counts as two rows.
         progress : callable, optional
@@ -384,58 +390,18 @@ class Marginals:
         """
         from renyi.sources import files
 
-        kept = (columns, where, sql, weight, progress)
-        return files.marginals(path, target, encoder, class_conditional, *kept)
-
-    @classmethod
-    def from_sql(
-        cls,
-        connection: Any,
-        table: str | Sequence[str],
-        target: str,
-        *,
-        columns: Sequence[str] | None = None,
-        encoder: Encoder | None = None,
-        class_conditional: bool = False,
-        where: str | None = None,
-        weight: str | None = None,
-        progress: Any = None,
-    ) -> Marginals:
-        """Count the pairs of a table in a database; from a server only counts leave.
-
-        SQLite and DuckDB run in this process, and their rows are read in batches.
-
-        Parameters
-        ----------
-        connection : DB-API 2 connection
-            To any engine. It stays open; DuckDB, SQLite and PostgreSQL are left in the
-            transaction they were in. DuckDB forgets what is not yet fetched of an
-            answer before, and there and in PostgreSQL a statement that fails, such as
-            one with a wrong `where`, aborts a transaction of yours.
-        table : str or sequence of str
-            A table or a view: ``"visits"``, ``"clinic.visits"``, or a tuple of the
-            parts of a name that holds dots itself. Names are quoted, so that capital
-            letters count.
-        where : str, optional
-            A condition in SQL for the rows to count, sent as it is: yours to write.
-        target, columns, encoder, class_conditional, weight, progress
-            As in `from_file`.
-
-        Examples
-        --------
-        >>> import sqlite3
-        >>> import renyi
-        >>> X, y = renyi.datasets.load("votes")
-        >>> database = sqlite3.connect(":memory:")
-        >>> rows = X.assign(party=y).to_sql("votes", database, index=False)
-        >>> renyi.Marginals.from_sql(database, "votes", "party").n
-        435
-        >>> database.close()
-        """
-        from renyi.sources import sql
-
-        kept = (columns, encoder, class_conditional, where, weight, progress)
-        return sql.marginals(connection, table, target, *kept)
+        return files.marginals(
+            path,
+            target,
+            encoder,
+            class_conditional,
+            columns=columns,
+            where=where,
+            sql=sql,
+            table=table,
+            weight=weight,
+            progress=progress,
+        )
 
     @classmethod
     def from_arrow(

@@ -310,6 +310,8 @@ def _meaning(row: ErrorRow, c: Certificate) -> str:
         meaning = "some rule keeps it; whether any does better is not known"
         if row.low is not None:
             meaning = "no model of these counts can promise less"
+    if row.name == EXACT and row.about == "map":
+        meaning += "; ties count as errors"
     if row.kind == "guarantee" and row.doubtful:
         meaning += _THESE_ROWS_ONLY
     return meaning + "; stopped before the end" * row.stopped

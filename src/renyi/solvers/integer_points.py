@@ -85,10 +85,10 @@ def search(z: Floats, pairs: Pairs, most: int, improve: bool = True) -> Whole:
     few = len(z) <= _FEW
     ends = [_improved(k, pairs, most) for k in starts[: -1 if few else _STARTS]]
     best = max(ends, key=pairs.value)
-    found: Whole | None = best if few else None
-    while found is not None:
-        best = _improved(found, pairs, most)
-        found = _two_at_once(best, pairs, most)
+    better: Whole | None = best if few else None
+    while better is not None:
+        best = _improved(better, pairs, most)
+        better = _two_at_once(best, pairs, most)
     return from_zero(best, sizes)
 
 
@@ -106,10 +106,10 @@ def _ends(values: NDArray[Any], sizes: NDArray[Any]) -> list[NDArray[Any]]:
 
 
 def _value(lead: Any, spread: Any) -> Floats:
-    found = np.zeros(np.broadcast_shapes(np.shape(lead), np.shape(spread)))
+    ratio = np.zeros(np.broadcast_shapes(np.shape(lead), np.shape(spread)))
     good = (lead > 0) & (spread > _GAIN)
-    np.divide(lead * lead, spread, out=found, where=good)
-    return found
+    np.divide(lead * lead, spread, out=ratio, where=good)
+    return ratio
 
 
 def _best(after: Floats, lead: float, spread: float) -> tuple[int, int] | None:

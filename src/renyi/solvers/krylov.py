@@ -48,7 +48,7 @@ def spectrum(
     beta = np.zeros(V.shape[1])
     diagonal: list[Floats] = []
     off: list[Floats] = []
-    found: tuple[Floats, ...] | None = None
+    estimates: tuple[Floats, ...] | None = None
     for step in range(1, _STEPS + 1):
         new = multiply(V) - beta * before
         diagonal.append((V * new).sum(axis=0))
@@ -59,10 +59,10 @@ def spectrum(
         before = V
         V = new / np.where(beta > 0, beta, 1)
         if step % _CHECK == 0 or not beta.any():
-            last = found
-            found = _estimates(diagonal, off, norms, R.shape[1], alphas)
+            last = estimates
+            estimates = _estimates(diagonal, off, norms, R.shape[1], alphas)
             same = last is not None and np.allclose(
-                last, found, rtol=_SAME, atol=0, equal_nan=True
+                last, estimates, rtol=_SAME, atol=0, equal_nan=True
             )
             if same or not beta.any():
                 break
@@ -103,16 +103,17 @@ def solve(multiply: Product, R: Floats, alpha: float, scale: Floats) -> Floats:
     certificates are made of the points themselves, whatever these are, so that bounds
     hold all the same.
     """
-    found = conjugate_gradients(multiply, R, alpha, scale, rounds=_ROUNDS)
-    if found.residual > _WARN_RESIDUAL:
+    solution = conjugate_gradients(multiply, R, alpha, scale, rounds=_ROUNDS)
+    residual = solution.residual
+    if residual > _WARN_RESIDUAL:
         warn(
-            f"Training stopped at a relative residual of {found.residual:.1g} after at "
+            f"Training stopped at a relative residual of {residual:.1g} after at "
             f"most {_ROUNDS:,} rounds of conjugate gradients: the points are not quite "
             "those of alpha. Their certificate holds for them as they are; a larger "
             "alpha converges sooner.",
             "not-converged",
         )
-    return found.Z
+    return solution.Z
 
 
 class Solution(NamedTuple):

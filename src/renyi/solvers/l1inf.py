@@ -283,10 +283,10 @@ class CountsProblem(_Points):
         """Return the probability of every category, 0 for those without rows."""
         return self.q
 
-    def risks(self, found: LassoPath) -> Floats:
+    def risks(self, path: LassoPath) -> Floats:
         """Return γ of every solution of a path, which may be of other rows."""
         total = []
-        for z, b in found.solutions():
+        for z, b in path.solutions():
             held = np.flatnonzero(z.any(axis=1))
             z = z[held]
             Q = self.Q[np.ix_(held, held)]
@@ -462,18 +462,18 @@ class RowsProblem(_Points):
         """Return the probability of every category, 0 for those without rows."""
         return label_sums(self.codes, self.sizes, self.shares[:, None])[:, 0]
 
-    def risks(self, found: LassoPath) -> Floats:
+    def risks(self, path: LassoPath) -> Floats:
         """Return γ of every solution of a path, which may be of other rows."""
         squares = [
             self.shares @ ((self.target - self._scores(z.T, b)) ** 2).sum(axis=0)
-            for z, b in found.solutions()
+            for z, b in path.solutions()
         ]
         return self.weight * np.array(squares)
 
-    def errors(self, found: LassoPath) -> Floats:
+    def errors(self, path: LassoPath) -> Floats:
         """Return the share of rows that the rule map gets wrong, by penalty."""
         wrong = []
-        for z, b in found.solutions():
+        for z, b in path.solutions():
             scores = self._scores(z.T, b)
             binary = self.n_classes == 2
             answer = scores[0] > 0 if binary else scores.argmax(axis=0)

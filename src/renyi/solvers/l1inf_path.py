@@ -238,8 +238,8 @@ def solve_path(
     if columns == 1:
         z = z[:, :, 0]
         intercepts = intercepts[:, 0]
-    found = LassoPath(lambdas, z, intercepts, objectives, gaps, active, used, tol)
-    missed = ~found.reached
+    path = LassoPath(lambdas, z, intercepts, objectives, gaps, active, used, tol)
+    missed = ~path.reached
     if missed.any() and not quiet:
         from sklearn.exceptions import ConvergenceWarning  # a second to load
 
@@ -251,7 +251,7 @@ def solve_path(
             ConvergenceWarning,
             stacklevel=2,
         )
-    return found
+    return path
 
 
 def screened(
@@ -354,9 +354,9 @@ def _refined(problem: Problem, grid: Floats, at_least: int) -> Floats:
     return np.concatenate(pieces)
 
 
-def _counts_of_entries(found: LassoPath) -> Places:
+def _counts_of_entries(path: LassoPath) -> Places:
     """Return how many features have points for the first time, at each penalty."""
-    seen = np.logical_or.accumulate(found.active, axis=0).sum(axis=1)
+    seen = np.logical_or.accumulate(path.active, axis=0).sum(axis=1)
     return np.asarray(np.diff(seen, prepend=0), np.int64)
 
 
@@ -376,18 +376,18 @@ def solve_entries(
     requested = at_least
     while True:
         lambdas = _refined(problem, grid, requested)
-        found = solve_path(problem, lambdas, tol, max_passes)
-        found = sharpened(problem, found)
-        entered = int(found.active.any(axis=0).sum())
-        if entered >= at_least or found.lambdas[-1] <= end * (1 + 1e-9):
-            return found
+        path = solve_path(problem, lambdas, tol, max_passes)
+        path = sharpened(problem, path)
+        entered = int(path.active.any(axis=0).sum())
+        if entered >= at_least or path.lambdas[-1] <= end * (1 + 1e-9):
+            return path
         # The coarse path ended too soon: it saw features enter that do not.
         requested *= 2
 
 
-def sharpened(problem: Problem, found: LassoPath) -> LassoPath:
+def sharpened(problem: Problem, path: LassoPath) -> LassoPath:
     """Return the path, its upper part solved exactly, in smaller steps if needed."""
-    upper = found.lambdas[found.lambdas >= _UPPER * found.lambdas[0]]
+    upper = path.lambdas[path.lambdas >= _UPPER * path.lambdas[0]]
     for _ in range(_ROUNDS):
         # It is enough that the gap asked for is reached, see below.
         sure = solve_path(problem, upper, _EXACTLY, _UPPER_PASSES, quiet=True)
@@ -400,11 +400,11 @@ def sharpened(problem: Problem, found: LassoPath) -> LassoPath:
         parts = np.array([0.25, 0.5, 0.75])[:, None]
         closer = above[crowded] ** (1 - parts) * below[crowded] ** parts
         upper = np.sort(np.append(upper, closer))[::-1]
-    sure = replace(sure, tol=found.tol)
+    sure = replace(sure, tol=path.tol)
     if not sure.converged:
-        return found
-    rest = found.lambdas < sure.lambdas[-1]
-    both = {name: (vars(sure)[name], values) for name, values in vars(found).items()}
+        return path
+    rest = path.lambdas < sure.lambdas[-1]
+    both = {name: (vars(sure)[name], values) for name, values in vars(path).items()}
     tol = both.pop("tol")[0]
     joined = {name: np.concatenate([a, b[rest]]) for name, (a, b) in both.items()}
     return LassoPath(**joined, tol=tol)
@@ -413,14 +413,14 @@ def sharpened(problem: Problem, found: LassoPath) -> LassoPath:
 # ---- the order of entry
 
 
-def entries(found: LassoPath, sizes: Places) -> tuple[Places, Places]:
+def entries(path: LassoPath, sizes: Places) -> tuple[Places, Places]:
     """Return the features that enter, in order, and at which penalty each does.
 
     By entry, then by size of points, what is about equal in the order of the table.
     """
-    ever = np.flatnonzero(found.active.any(axis=0))
-    first = found.active[:, ever].argmax(axis=0)
-    size = np.abs(found.z.reshape(*found.z.shape[:2], -1)).max(axis=2)
+    ever = np.flatnonzero(path.active.any(axis=0))
+    first = path.active[:, ever].argmax(axis=0)
+    size = np.abs(path.z.reshape(*path.z.shape[:2], -1)).max(axis=2)
     points = np.maximum.reduceat(size, offsets(sizes)[:-1], axis=1)[first, ever]
     order = np.lexsort((-points, first))
     later = np.diff(first[order]) > 0
@@ -432,12 +432,12 @@ def entries(found: LassoPath, sizes: Places) -> tuple[Places, Places]:
 
 
 def unentered(
-    problem: Problem, found: LassoPath, order: Places, at_least: int
+    problem: Problem, path: LassoPath, order: Places, at_least: int
 ) -> Places:
     """Return features without points that may be needed to make up the number."""
     if at_least <= 0 and len(order):
         return np.empty(0, np.int64)
-    problem.move_to(np.ascontiguousarray(found.solutions()[-1][0].T))
+    problem.move_to(np.ascontiguousarray(path.solutions()[-1][0].T))
     norms = problem.norms(0.0)
     norms[order] = -1
     # Equal but for rounding is equal: duplicated columns come in their order.

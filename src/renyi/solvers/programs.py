@@ -249,14 +249,14 @@ def solve(
         endings.kUnboundedOrInfeasible: "infeasible",
     }
     info = highs.getInfo()
-    found = highs.getSolution()
+    solution = highs.getSolution()
     status = names.get(highs.getModelStatus(), "stopped")
     value = float(info.objective_function_value)
     bound = value if status == "optimal" else -np.inf
     if program.integer is not None:
         bound = float(info.mip_dual_bound)
-    x = np.array(found.col_value)
-    duals = np.array(found.row_dual)
+    x = np.array(solution.col_value)
+    duals = np.array(solution.row_dual)
     return Solution(status, value, x, duals, bound)
 
 
@@ -268,23 +268,23 @@ def in_thread(
     One call of a compiled library may take many, and Python would hear of nothing in
     the meantime. A thread that is left behind, as by Ctrl-C, is told by the event.
     """
-    found: Future[Found] = Future()
+    outcome: Future[Found] = Future()
     given_up = threading.Event()
     context = contextvars.copy_context()
 
     def result() -> None:
         try:
-            found.set_result(context.run(work, given_up))
+            outcome.set_result(context.run(work, given_up))
         except BaseException as error:
-            found.set_exception(error)
+            outcome.set_exception(error)
 
     threading.Thread(target=result, daemon=True).start()
     end = np.inf if patience is None else time.monotonic() + patience
     try:
         # A signal just before a wait does not end it: no wait is long.
-        while not found.done() and time.monotonic() < end:
-            wait([found], min(_LOOK, max(end - time.monotonic(), 0)))
-        return found.result() if found.done() else None
+        while not outcome.done() and time.monotonic() < end:
+            wait([outcome], min(_LOOK, max(end - time.monotonic(), 0)))
+        return outcome.result() if outcome.done() else None
     finally:
         given_up.set()
 
@@ -354,16 +354,16 @@ def solve_interior(
     kinds = [module.ZeroConeT(sizes[0]), module.NonnegativeConeT(sum(sizes[1:5]))]
     kinds += [module.PSDTriangleConeT(cone.order) for cone in cones]
     problem = (program.cost, A, b, kinds, settings)
-    found = interior_points(*problem, patience=_patience(time_limit))
-    if found is None:
+    solution = interior_points(*problem, patience=_patience(time_limit))
+    if solution is None:
         return STOPPED
-    status: Status = "optimal" if str(found.status) in SOLVED else "stopped"
-    z = np.split(np.array(found.z), np.cumsum(sizes[:-1]))
+    status: Status = "optimal" if str(solution.status) in SOLVED else "stopped"
+    z = np.split(np.array(solution.z), np.cumsum(sizes[:-1]))
     duals = np.zeros(len(program.low))
     for rows, sign, values in zip((same, top, bottom), (-1, -1, 1), z, strict=False):
         duals[rows] += sign * values
-    value = float(found.obj_val)
-    x = np.array(found.x)
+    value = float(solution.obj_val)
+    x = np.array(solution.x)
     return Solution(status, value, x, duals, matrices=z[5:])
 
 
@@ -374,5 +374,5 @@ def nearest(triangle: Floats, order: int) -> Floats:
     matrix = np.zeros((order, order))
     matrix[a, b] = matrix[b, a] = triangle / factor
     values, vectors = np.linalg.eigh(matrix)
-    found = (vectors * np.maximum(values, 0)) @ vectors.T
-    return np.asarray(found[a, b] * factor)
+    projected = (vectors * np.maximum(values, 0)) @ vectors.T
+    return np.asarray(projected[a, b] * factor)

@@ -246,16 +246,16 @@ class Elimination:
 
     def held_out(self, alphas: Floats, n: float, rows: Rows | None) -> HeldOut:
         """Return the estimates of leave-one-out, or without rows by their formula."""
-        found: list[HeldOut] = []
+        estimates: list[HeldOut] = []
         for alpha in alphas[::-1].tolist():
             try:
-                found.append(self._estimate(alpha, n, rows))
+                estimates.append(self._estimate(alpha, n, rows))
             except ValueError:  # not positive definite, as rounded tables may be
                 if len(alphas) == 1 or alpha > _TOLERATED * len(self.sizes):
                     raise
                 none = np.array([np.inf])
-                found.append(HeldOut(none, none, none, found[-1].leverage))
-        parts = zip(*found[::-1], strict=True)
+                estimates.append(HeldOut(none, none, none, estimates[-1].leverage))
+        parts = zip(*estimates[::-1], strict=True)
         weighted, risk, error, leverage = (np.concatenate(p, axis=-1) for p in parts)
         return HeldOut(weighted, risk, None if rows is None else error, leverage)
 

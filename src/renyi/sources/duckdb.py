@@ -1,9 +1,8 @@
 """DuckDB (the extra ``duckdb``) for files: filters on their rows, and queries.
 
 A filter such as ``year = 2024`` is applied to each batch that was read: DuckDB says
-which rows to keep, and all is as if the others were not in the file. A column of a CSV
-file that begins as numbers is compared as numbers. A query may be anything that DuckDB
-can answer; cells of CSV files are read by renyi for it, so that they are the same.
+which rows to keep. Cells of a CSV file are read by renyi first, for filters and for
+queries: numbers are numbers, and what means missing is NULL.
 """
 
 from __future__ import annotations
@@ -11,22 +10,28 @@ from __future__ import annotations
 import contextlib
 import json
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from renyi.files import first_line
-from renyi.sources.dialects import DIALECTS
 from renyi.validation import import_extra
 
 _ROWS = 2**17  # of a batch of answers
 _NAMELESS = ("STAR", "POSITIONAL_REFERENCE")  # parts of SQL that mean any column
 VIEW = "data"  # what a query calls the files that were given with it
 
-_quoted = DIALECTS["duckdb"].identifier
-_literal = DIALECTS["duckdb"].string
+
+def quoted(name: str) -> str:
+    """Return a name in SQL, whatever it contains."""
+    return '"' + name.replace('"', '""') + '"'
+
+
+def _literal(text: str) -> str:
+    return "'" + text.replace("'", "''") + "'"
 
 
 def duckdb_module() -> Any:
@@ -52,50 +57,58 @@ def invalid_filter(where: str, reason: str) -> ValueError:
     return ValueError(f"Invalid filter {where!r:.160}: {reason}")
 
 
-class Condition:
-    """A filter in SQL, applied to batch after batch."""
+Cells = Callable[[pa.RecordBatch], list[pa.Array]]
+
+
+class RowFilter:
+    """A condition in SQL, applied to batch after batch.
+
+    `schema` has the columns that the condition mentions, and `read` makes their cells
+    of a batch, where they are not what the batch has.
+    """
 
     def __init__(
-        self, where: str, schema: pa.Schema, types: Mapping[str, str] | None = None
+        self, where: str, schema: pa.Schema, read: Cells | None = None
     ) -> None:
         self._own = threading.local()
         self._connection = duckdb_module().connect()
         # A filter needs no files; the rows are handed to it.
         self._connection.execute("SET enable_external_access = false")
         self._connection.execute("SET threads = 1")
-        self.columns = mentioned_columns(where, schema.names)
+        self.columns = schema.names
+        self._read = read
         # What the rows, and their numbers, are called: no name that a user may mean.
         self._rows = "rows"
         while any(self._rows in text.lower() for text in (where, *self.columns)):
             self._rows += "_"
-        rows = _quoted(self._rows)
-        cells = {name: _quoted(name) for name in self.columns}
-        for name, kind in (types or {}).items():
-            cells[name] = f"TRY_CAST({cells[name]} AS {kind}) AS {cells[name]}"
-        inner = f"SELECT {', '.join([*cells.values(), rows])} FROM {rows}"
-        self._query = f"SELECT {rows} FROM ({inner}) WHERE ({where}\n)"
+        rows = quoted(self._rows)
+        self._query = f"SELECT {rows} FROM {rows} WHERE ({where}\n)"
         self._where = where
-        empty = [pa.array([], schema.field(name).type) for name in self.columns]
-        self.kept(pa.RecordBatch.from_arrays(empty, names=self.columns))
+        self._places([pa.array([], kind) for kind in schema.types], 0)
 
     def kept(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Return the rows for which the condition is true."""
-        places = pa.array(np.arange(batch.num_rows, dtype=np.int32))
-        mentioned = pa.RecordBatch.from_arrays(
-            [*(batch.column(name) for name in self.columns), places],
-            names=[*self.columns, self._rows],
-        )
+        cells = [batch.column(name) for name in self.columns]
+        if self._read is not None:
+            cells = self._read(batch)
+        mask = np.zeros(batch.num_rows, bool)
+        mask[self._places(cells, batch.num_rows)] = True
+        return batch if mask.all() else batch.filter(pa.array(mask))
+
+    def _places(self, cells: list[pa.Array], count: int) -> NDArray[np.int32]:
+        """Return the numbers of the rows for which the condition is true."""
+        numbers = pa.array(np.arange(count, dtype=np.int32))
+        rows = pa.table([*cells, numbers], names=[*self.columns, self._rows])
         if not hasattr(self._own, "cursor"):  # each thread has a connection of its own
             self._own.cursor = self._connection.cursor()
         connection = self._own.cursor
         try:
-            connection.register(self._rows, pa.Table.from_batches([mentioned]))
-            found = connection.sql(self._query).to_arrow_table()
+            connection.register(self._rows, rows)
+            places = connection.sql(self._query).to_arrow_table().column(0)
         except duckdb_module().Error as error:
             raise invalid_filter(self._where, f"{first_line(error)}.") from None
-        mask = np.zeros(batch.num_rows, bool)
-        mask[found.column(0).to_numpy()] = True
-        return batch if mask.all() else batch.filter(pa.array(mask))
+        numbered: NDArray[np.int32] = places.to_numpy()
+        return numbered
 
 
 def mentioned_columns(where: str, names: Sequence[str]) -> list[str]:

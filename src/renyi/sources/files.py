@@ -37,9 +37,10 @@ from renyi.encoding.encoder import Encoder
 from renyi.encoding.rules import MISSING_CODES, check_names, missing_texts
 from renyi.marginals.marginals import Marginals
 from renyi.progress import ProgressCallback
-from renyi.sources import csv, duckdb
+from renyi.sources import csv, databases, duckdb
 from renyi.sources.arrow import IpcFile, ParquetFile
 from renyi.sources.csv import CsvFile
+from renyi.sources.databases import DatabaseTable
 from renyi.streaming.counted_rows import CountedRows
 from renyi.streaming.run import Job, Source, Unit
 from renyi.streaming.spec import CountSpec, family, fitted_text
@@ -47,13 +48,13 @@ from renyi.streaming.spec import CountSpec, family, fitted_text
 _FIRST = 2**16  # rows that are looked at first
 _COSTS = (2, 12, 64)  # bytes in memory of a byte, a cell and a row of a file
 
-TableFile = CsvFile | ParquetFile | IpcFile
+TableFile = CsvFile | ParquetFile | IpcFile | DatabaseTable
 AnyPath = str | os.PathLike[str] | TableFile
 Paths = AnyPath | Iterable[AnyPath]
 
 # Files that `renyi.genotypes` reads, or converts.
 _GENOTYPES = (".bed", ".pgen", ".vcf", ".vcf.gz", ".bgen", ".bcf", ".ped")
-_FORMATS: tuple[type[TableFile], ...] = (CsvFile, ParquetFile, IpcFile)
+_FORMATS = (CsvFile, ParquetFile, IpcFile)
 
 
 # ---- from what the user names to files
@@ -138,7 +139,7 @@ def distinct(paths: Iterable[Path]) -> list[Path]:
 
 def _matching(path: AnyPath) -> list[Path]:
     if isinstance(path, TableFile):
-        return [path.path]
+        return [Path(path.path)]
     if not is_searched(path):
         return [existing(path)]
     place = Path(path)
@@ -163,6 +164,8 @@ def _matching(path: AnyPath) -> list[Path]:
 def open_tables(paths: Paths) -> list[TableFile]:
     """Return all files of a table, all of one format; files that are open stay so."""
     given = _listed(paths)
+    if len(given) == 1 and isinstance(given[0], DatabaseTable):
+        return [given[0]]
     known = {each.path: each for each in given if isinstance(each, TableFile)}
     tables = [known.get(path) or opened(path) for path in matching(given)]
     for table in tables:
@@ -190,6 +193,8 @@ def no_rows(tables: Sequence[TableFile], where: str | None = None) -> ValueError
     """Return what is said of files without rows, or none that meets a condition."""
     names = ", ".join(str(table.path) for table in tables[:3])
     names += ", …" * (len(tables) > 3)
+    if isinstance(tables[0], DatabaseTable):
+        where = tables[0].where
     if where is not None:
         return ValueError(f"No row of {names} meets the condition {where!r}.")
     header = "a header but " if isinstance(tables[0], CsvFile) else ""
@@ -224,7 +229,8 @@ def read_table(
     verbatim = (wanted,) if isinstance(table, CsvFile) else ()
     units = table.units(0, wanted, *verbatim)
     schema = pa.schema([table.schema.field(name) for name in wanted])
-    pieces = in_threads(lambda unit: list(unit.read()), units)
+    read = map if isinstance(table, DatabaseTable) else in_threads
+    pieces = read(lambda unit: list(unit.read()), units)
     parts = [batch.cast(schema) for batches in pieces for batch in batches]
     rows = pa.Table.from_batches(parts, schema).unify_dictionaries()
     if not rows.num_rows:
@@ -264,7 +270,8 @@ def batches(
     texts = missing_texts(missing)
     tables = open_tables(paths)
     verbatim = [name for name, kind in kinds.items() if kind == "verbatim"]
-    source = _rows(tables, columns, _condition(tables, where, texts), verbatim)
+    row_filter = _row_filter(tables, where, texts)
+    source = _rows(tables, columns, row_filter, verbatim)
     for unit in source.units(list(source.schema.names if columns is None else columns)):
         for batch in unit.read():
             if batch.num_rows:
@@ -310,6 +317,7 @@ def marginals(
     weight: str | None = None,
     progress: ProgressCallback | None = None,
     *,
+    table: str | None = None,
     kinds: Mapping[str, str] | None = None,
     rows: CountedRows | None = None,
 ) -> Marginals:
@@ -321,6 +329,21 @@ def marginals(
     encoder = encoder or Encoder()
     kinds = kinds or {}
     missing = missing_texts(encoder.missing)
+    if table is not None:
+        name = _database_name(path)
+        with databases.open_table(name, table, where, missing) as opened_table:
+            return marginals(
+                opened_table,
+                target,
+                encoder,
+                class_conditional,
+                columns,
+                sql=sql,
+                weight=weight,
+                progress=progress,
+                kinds=kinds,
+                rows=rows,
+            )
     needed = [target] if weight is None else [target, weight]
     wanted = encoder.feature_names if encoder.columns else columns
     if wanted is not None:
@@ -331,13 +354,13 @@ def marginals(
             "Give a condition (in Python, where=; on the command line, --where) or a "
             "query (in Python, sql=; on the command line, --sql), not both."
         )
-    condition = None
+    row_filter = None
     if sql is not None:
         source = query(sql, missing, tables)
         require("The query", source.schema.names, wanted or needed)
     elif tables:
-        condition = _condition(tables, where, missing)
-        source = _rows(tables, wanted, condition)
+        row_filter = _row_filter(tables, where, missing)
+        source = _rows(tables, wanted, row_filter)
         require(tables[0].path, source.schema.names, needed)
     else:
         raise ValueError(
@@ -349,8 +372,8 @@ def marginals(
     kinds = {**kinds, **column_kinds(encoder)}
     texts = set[str]()
     if sql is None:
-        found = _text_kinds(tables[0], schema.names, missing, condition)
-        texts = _undecided(found, kinds, needed) - {weight}
+        text_kinds = _text_kinds(tables[0], schema.names, missing, row_filter)
+        texts = _undecided(text_kinds, kinds, needed) - {weight}
     spec = CountSpec.of(schema, target, encoder, class_conditional, weight, texts)
     spec = _with_kinds(spec, kinds)
     counter = Job(source, spec, progress, rows).count()
@@ -361,12 +384,22 @@ def marginals(
     return counter.finish()
 
 
+def _database_name(path: Paths | None) -> str:
+    """Return the name of the one database that has a table."""
+    if not isinstance(path, (str, os.PathLike)):
+        raise ValueError("A table is that of one database: give its file or address.")
+    name = os.fspath(path)
+    return name if databases.is_address(name) else str(existing(name))
+
+
 def _undecided(
-    found: Mapping[str, TextKind], kinds: Mapping[str, str], needed: Sequence[str]
+    text_kinds: Mapping[str, TextKind],
+    kinds: Mapping[str, str],
+    needed: Sequence[str],
 ) -> set[str]:
     """Return the columns of text that may turn out to be numbers; warn of others."""
-    texts = {name for name, kind in found.items() if kind.undecided or name in kinds}
-    for name, kind in found.items():
+    texts = {n for n, kind in text_kinds.items() if kind.undecided or n in kinds}
+    for name, kind in text_kinds.items():
         if name not in texts and name not in needed:
             kind.warn(name)
     return {name for name in texts if kinds.get(name) != "label"}
@@ -415,7 +448,7 @@ def _with_floats(source: Source, kinds: Mapping[str, str]) -> Source:
 def _rows(
     tables: Sequence[TableFile],
     columns: Sequence[str] | None = None,
-    condition: duckdb.Condition | None = None,
+    row_filter: duckdb.RowFilter | None = None,
     verbatim: Collection[str] = (),
 ) -> Source:
     """Return files, whose columns agree, as one source of the rows that are asked for.
@@ -426,7 +459,7 @@ def _rows(
     first = tables[0].path
     names = tables[0].schema.names
     wanted = names
-    more = [] if condition is None else condition.columns
+    more = [] if row_filter is None else row_filter.columns
     if columns is not None:
         wanted = list(dict.fromkeys([*columns, *more]))
     for table in tables:
@@ -439,11 +472,11 @@ def _rows(
             how = (verbatim,) if isinstance(table, CsvFile) else ()
             yield from table.units(file, columns, *how)
 
-    paths = tuple(table.path for table in tables)
+    paths = tuple(table.path for table in tables if isinstance(table.path, Path))
     source = Source(_one_schema(tables, wanted), units, paths)
-    if condition is None:
+    if row_filter is None:
         return source
-    return source.mapped(condition.kept, needed=more, some_rows=True)
+    return source.mapped(row_filter.kept, needed=more, some_rows=True)
 
 
 def _one_schema(tables: Sequence[TableFile], columns: list[str]) -> pa.Schema:
@@ -451,7 +484,7 @@ def _one_schema(tables: Sequence[TableFile], columns: list[str]) -> pa.Schema:
 
     A column without any value has no type of its own in some files.
     """
-    types: dict[str, tuple[pa.DataType, Path]] = {}
+    types: dict[str, tuple[pa.DataType, object]] = {}
     for table in tables:
         for name in columns:
             kind = table.schema.field(name).type
@@ -472,36 +505,65 @@ def _text_kinds(
     table: TableFile,
     columns: list[str],
     missing: frozenset[str],
-    condition: duckdb.Condition | None = None,
+    row_filter: duckdb.RowFilter | None = None,
 ) -> dict[str, TextKind]:
     """Return what the first records of a CSV file hold; nothing for other formats.
 
-    With a condition, only rows that it keeps are looked at, as in any later pass.
+    With a filter, only rows that it keeps are looked at, as in any later pass.
     """
     if not columns or not isinstance(table, CsvFile):
         return {}
     kinds = {name: TextKind() for name in columns}
-    needed = columns if condition is None else [*columns, *condition.columns]
+    needed = columns if row_filter is None else [*columns, *row_filter.columns]
     batch = table.sample(list(dict.fromkeys(needed)))
     if batch is not None:
-        batch = batch if condition is None else condition.kept(batch)
+        batch = batch if row_filter is None else row_filter.kept(batch)
         for name in columns:
             kinds[name].look_at(batch.column(name), missing)
     return kinds
 
 
-def _condition(
+def _row_filter(
     tables: Sequence[TableFile], where: str | None, missing: frozenset[str]
-) -> duckdb.Condition | None:
-    """Return a condition in SQL on the rows of files, if there is one."""
+) -> duckdb.RowFilter | None:
+    """Return the filter of a condition in SQL on the rows of files, if there is one."""
     if where is None:
         return None
-    schema = tables[0].schema
-    mentioned = duckdb.mentioned_columns(where, schema.names)
-    types = {"integers": "BIGINT", "numbers": "DOUBLE"}
-    found = _text_kinds(tables[0], mentioned, missing).items()
-    casts = {name: types[kind.name] for name, kind in found if kind.name in types}
-    return duckdb.Condition(where, schema, casts)
+    columns = duckdb.mentioned_columns(where, tables[0].schema.names)
+    fields = [tables[0].schema.field(name) for name in columns]
+    if not isinstance(tables[0], CsvFile):
+        return duckdb.RowFilter(where, pa.schema(fields))
+    types = _whole_types(tables, columns, missing)
+    schema = pa.schema([(name, types[name]) for name in columns])
+
+    def read(batch: pa.RecordBatch) -> list[pa.Array]:
+        return [_read_as(f, batch.column(f.name), missing) for f in schema]
+
+    return duckdb.RowFilter(where, schema, read)
+
+
+_TYPES = {"integers": pa.int64(), "numbers": pa.float64(), "words": pa.string()}
+
+
+def _whole_types(
+    tables: Sequence[TableFile], columns: list[str], missing: frozenset[str]
+) -> dict[str, pa.DataType]:
+    """Return the types of columns of CSV files, after a look at all rows.
+
+    A column that begins as numbers stays one: where it has a word later, reading it as
+    a number raises an error that names the cell.
+    """
+    first = _text_kinds(tables[0], columns, missing)
+    kinds = {name: TextKind() for name in columns}
+    for unit in _rows(tables, columns).units(columns) if columns else ():
+        for batch in unit.read():
+            for name in columns:
+                kinds[name].look_at(batch.column(name), missing)
+    types = {}
+    for name, kind in kinds.items():
+        stopped = kind.name == "words" and first[name].name != "words"
+        types[name] = _TYPES[first[name].name if stopped else kind.name]
+    return types
 
 
 def query(sql: str, missing: frozenset[str], files: Sequence[TableFile] = ()) -> Source:
@@ -530,9 +592,8 @@ def _as_data(tables: Sequence[TableFile], missing: frozenset[str]) -> Any:
         return dataset.dataset(paths, format="ipc")
     source = _rows(tables)
     names = source.schema.names
-    types = {"integers": pa.int64(), "numbers": pa.float64(), "words": pa.string()}
-    found = _text_kinds(tables[0], names, missing)
-    schema = pa.schema([(name, types[found[name].name]) for name in names])
+    kinds = _text_kinds(tables[0], names, missing)
+    schema = pa.schema([(name, _TYPES[kinds[name].name]) for name in names])
 
     def batches() -> Iterator[pa.RecordBatch]:
         for unit in source.units(names):
@@ -553,7 +614,7 @@ def _read_as(field: pa.Field, column: Any, missing: frozenset[str]) -> Any:
         word = re.search(r"'.*'", str(error))
         raise ValueError(
             f"Column {field.name!r} begins as numbers ({field.type}) but holds "
-            f"{word[0] if word else 'others':.60} later: correct the cell, or let the "
-            "query read the files itself, by read_csv with the types you want."
+            f"{word[0] if word else 'others':.60} later: correct the cell, or read the "
+            "files in a query (--sql), by read_csv with the types you want."
         ) from None
     return cells.take(column.indices) if coded else cells
