@@ -12,6 +12,7 @@ import gzip
 import io
 import json
 import re
+import sqlite3
 import tempfile
 from collections.abc import Callable
 from fractions import Fraction
@@ -48,6 +49,7 @@ from renyi.genotypes.scores import GenotypeScores, read_scores
 from renyi.solvers.calibration import Calibration
 from renyi.sources.csv import CsvFile
 from renyi.sources.files import read_table
+from support.engines import duckdb
 from support.forgeries import signed
 from support.studies import codes, save_pgen, save_study
 
@@ -228,6 +230,28 @@ def _query(path: Path) -> None:
         raise queried
     _consistent(queried)
     hold(queried.digest == plain.digest, f"{queried} by a query, {plain} without")
+
+
+def _database(path: Path) -> None:
+    """Count the table of a database file."""
+    _consistent(Marginals.from_file(path, target="y", table="rows"))
+
+
+def _sqlite_seeds() -> list[bytes]:
+    with tempfile.TemporaryDirectory() as folder:
+        place = Path(folder, "rows.sqlite")
+        with contextlib.closing(sqlite3.connect(place)) as connection:
+            _seed_table().to_pandas().to_sql("rows", connection, index=False)
+        return [place.read_bytes()]
+
+
+def _duckdb_seeds() -> list[bytes]:
+    with tempfile.TemporaryDirectory() as folder:
+        place = Path(folder, "rows.duckdb")
+        with duckdb.connect(str(place)) as connection:
+            connection.register("seed", _seed_table())
+            connection.execute("CREATE TABLE rows AS FROM seed")
+        return [place.read_bytes()]
 
 
 def _either(count: Callable[[], Marginals]) -> Any:
@@ -441,6 +465,8 @@ TARGETS = {
         _table,
         False,
     ),
+    "sqlite": Target(".sqlite", _sqlite_seeds, _BINARY, _database, False),
+    "duckdb": Target(".duckdb", _duckdb_seeds, (mutations.in_place,), _database, False),
     "parquet": Target(
         ".parquet", _parquet_seeds, (mutations.of_parquet, *_BINARY), _table, False
     ),
