@@ -173,7 +173,7 @@ def hgr(x: Any, y: Any) -> HGR:
 def _check_block(names: Sequence[str], rows: int, columns: int) -> None:
     """Refuse a table of two columns that would not fit, decomposed as it is."""
     what = f"The table of {names[0]!r} and {names[1]!r}, {rows:,} by {columns:,},"
-    more = "merge rare labels, leave one of them out, or give it more (--memory)"
+    more = "merge rare labels, leave one of them out, or give it more"
     check_memory(_COPIES * 8 * rows * columns, what, more)
 
 

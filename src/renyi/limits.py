@@ -80,7 +80,14 @@ _CONTAINER = (
 
 
 class MemoryBudgetError(MemoryError):
-    """A job would take more memory than it may; nothing was begun."""
+    """A job would take more memory than it may; nothing was begun.
+
+    `options` are as in `renyi.validation.InputError`.
+    """
+
+    def __init__(self, message: str, *options: str) -> None:
+        super().__init__(message)
+        self.options = options
 
 
 @contextlib.contextmanager
@@ -124,13 +131,12 @@ def check_memory(needed: float, what: str, advice: str = "") -> None:
     """Refuse what would take more memory than a job may, before any is taken."""
     budget = memory_budget()
     if needed > budget:
-        given = _GIVEN.get() is not None
-        whose = "--memory allows" if given else "a job may use (half of the memory)"
+        half = " (half of the memory)" if _GIVEN.get() is None else ""
         enough = _size(1.2 * needed).replace(" ", "")[:-1].upper()
         raise MemoryBudgetError(
             f"{what} would take about {_size(needed)} of memory, more than the "
-            f"{_size(budget)} that {whose}: "
-            f"{advice or f'allow more (on the command line, --memory {enough})'}."
+            f"{_size(budget)} that a job may use{half}: {advice or 'allow more'}.",
+            f"memory={enough}",
         )
 
 

@@ -91,8 +91,7 @@ def write_proof(
             raise ValueError(
                 "No proof was written: the marginals have other columns than the "
                 "model, or in another order: count them again with the model's columns "
-                "(in Python, select() them and save the result; on the command line, "
-                "'renyi marginals build --encoder MODEL')."
+                "(Marginals.select(), or 'renyi marginals build' with its encoder)."
             )
     proof: dict[str, Any] = {
         "format": FORMAT,

@@ -41,6 +41,7 @@ from renyi.files import finite_numbers as _numbers
 from renyi.formatting import point_digits
 from renyi.rules import logistic, project
 from renyi.solvers.calibration import Calibration
+from renyi.validation import InputError
 
 if TYPE_CHECKING:
     import os
@@ -256,18 +257,19 @@ class Scorecard:
         names = self.encoder.feature_names
         order = self.encoder.order
         if m.order != order:
-            raise ValueError(
+            raise InputError(
                 f"The marginals have order {m.order}, but the model has order {order}: "
-                f"count with that order (in Python, order={order}; on the command "
-                f"line, --order {order})."
+                "count with that order.",
+                f"order={order}",
+                python=f"order={order}",
             )
         # A target without a name may be any.
         named = all(str(v).rstrip("_") != _UNNAMED for v in (self.target, m.target))
         if self.target not in (None, m.target) and named:
-            raise ValueError(
+            raise InputError(
                 f"The model predicts {self.target!r}, but the target of the marginals "
-                f"is {m.target!r}: give marginals of {self.target!r} (in Python, "
-                "with_target() makes them)."
+                f"is {m.target!r}: give marginals of {self.target!r}.",
+                python="Marginals.with_target() makes them",
             )
         known = set(m.feature_names)
         for name in names:

@@ -1,7 +1,7 @@
-"""Check parameters, and import the packages that an extra brings.
+"""Check parameters, and import packages of extras.
 
-Comparing text or lists with numbers would end in errors of Python's own, which name
-neither the parameter nor what to give instead.
+An error of Python's own, of a text that is compared with a number, would name neither
+the parameter nor what to give instead.
 """
 
 from __future__ import annotations
@@ -10,15 +10,80 @@ import math
 import numbers
 from collections.abc import Sequence
 from importlib import import_module
-from typing import Any
+from typing import Any, TypeGuard
+
+
+class InputError(ValueError):
+    """Bad input, with advice for Python, and options for the command line.
+
+    Parameters
+    ----------
+    message : str
+        The sentence, with ``{name}`` where it speaks of the parameter ``name``.
+    *options : str
+        Options that would help, such as ``"drop"`` or ``"unseen=mean"``: the command
+        line adds those that a command has.
+    python : str, default=""
+        What helps in Python instead, in a few words.
+    **parameters : object
+        The parameters of which the sentence speaks, with their values.
+
+    Examples
+    --------
+    >>> print(InputError("{order} is too many: there are 2 columns.", order=3))
+    order=3 is too many: there are 2 columns.
+    >>> print(InputError("Leave one out.", "drop", python="Marginals.select()"))
+    Leave one out (Marginals.select()).
+    """
+
+    def __init__(
+        self, message: str, *options: str, python: str = "", **parameters: object
+    ) -> None:
+        self.message = message
+        self.options = options
+        self.parameters = parameters
+        text = message
+        for name, value in parameters.items():
+            text = text.replace(f"{{{name}}}", f"{name}={value!r}")
+        super().__init__(with_advice(text, python))
+
+
+def with_advice(sentence: str, *advice: str) -> str:
+    """Return a sentence with advice in parentheses at its end.
+
+    >>> with_advice("Drop it.", "--id", "--drop")
+    'Drop it (--id, --drop).'
+    """
+    words = ", ".join(filter(None, advice))
+    return f"{sentence.removesuffix('.')} ({words})." if words else sentence
+
+
+def combined(errors: Sequence[ValueError]) -> ValueError:
+    """Return one error that says what several say, with all their options."""
+    options: list[str] = []
+    messages = []
+    for error in errors:
+        options += getattr(error, "options", ())
+        messages.append(getattr(error, "message", str(error)))
+    return InputError(" ".join(messages), *dict.fromkeys(options))
+
+
+def prefixed(prefix: str, error: ValueError) -> ValueError:
+    """Return the same error with a prefix, such as the name of a file."""
+    if not isinstance(error, InputError):
+        return ValueError(f"{prefix}{error}")
+    copy = InputError(prefix + error.message, *error.options)
+    copy.parameters = error.parameters
+    copy.args = (f"{prefix}{error}",)
+    return copy
 
 
 class MissingExtraError(ImportError):
-    """A package is not installed that an extra brings."""
+    """A package of an extra is not installed."""
 
 
 def install_advice(*extras: str) -> str:
-    """Return how to get extras: there is no package index to ask for them.
+    """Return how to install extras: no package index has them yet.
 
     >>> print(install_advice("plot", "exact"))
     install the extras with pip install '.[plot,exact]' in a checkout of renyi
@@ -31,7 +96,7 @@ def install_advice(*extras: str) -> str:
 
 
 def import_extra(name: str, extra: str, need: str, otherwise: str = "") -> Any:
-    """Return a module that an extra brings; an error says how to get it, and why."""
+    """Return a module of an extra, or raise an error that says how to get it."""
     try:
         return import_module(name)
     except ImportError:
@@ -39,51 +104,55 @@ def import_extra(name: str, extra: str, need: str, otherwise: str = "") -> Any:
         raise MissingExtraError(text) from None
 
 
-def is_number(value: Any) -> bool:
-    """Whether a value is a finite real number; truth values are none."""
-    real = isinstance(value, numbers.Real) and not isinstance(value, bool)
+def is_number(value: object) -> TypeGuard[float]:
+    """Return whether a value is a finite real number, and not a truth value."""
+    if not isinstance(value, numbers.Real) or isinstance(value, bool):
+        return False
     try:
-        return real and math.isfinite(value)
+        return math.isfinite(value)
     except OverflowError:  # a whole number beyond every float
         return False
 
 
-def check_whole(name: str, value: Any, least: int) -> None:
-    """Refuse what is not a whole number of at least `least`."""
-    whole = isinstance(value, numbers.Integral) and not isinstance(value, bool)
-    if not whole or value < least:
+def check_whole(name: str, value: object, least: int) -> None:
+    """Raise ValueError unless `value` is a whole number of at least `least`."""
+    if (
+        not isinstance(value, numbers.Integral)
+        or isinstance(value, bool)
+        or int(value) < least
+    ):
         raise ValueError(
             f"{name} must be a whole number of at least {least}, not {value!r}."
         )
 
 
-def check_choice(name: str, value: Any, choices: Sequence[str | None]) -> None:
-    """Refuse what is not one of some words, of which None may be one."""
+def check_choice(name: str, value: object, choices: Sequence[str | None]) -> None:
+    """Raise ValueError unless `value` is in `choices`."""
     if not isinstance(value, str | None) or value not in choices:
         *most, last = map(repr, choices)
         known = f"{', '.join(most)} or {last}" if most else last
         raise ValueError(f"{name} must be {known}, not {value!r}.")
 
 
-def check_share(name: str, value: Any) -> None:
-    """Refuse what does not lie between 0 and 1."""
+def check_share(name: str, value: object) -> None:
+    """Raise ValueError unless `value` lies between 0 and 1."""
     if not is_number(value) or not 0 < value < 1:
         raise ValueError(f"{name} must lie between 0 and 1, not be {value!r}.")
 
 
-def check_positive(name: str, value: Any, advice: str = "") -> None:
-    """Refuse what is not a positive number."""
+def check_positive(name: str, value: object, advice: str = "") -> None:
+    """Raise ValueError unless `value` is a positive number."""
     if not is_number(value) or not value > 0:
         raise ValueError(f"{name} must be positive, not {value!r}{advice}.")
 
 
-def check_amount(name: str, value: Any, what: str) -> None:
-    """Refuse what is not a number of something, zero or more."""
+def check_amount(name: str, value: object, what: str) -> None:
+    """Raise ValueError unless `value` is a number of something, zero or more."""
     if not is_number(value) or not value >= 0:
         raise ValueError(f"{name} must be {what}, zero or more; it is {value!r}.")
 
 
-def check_time_limit(value: Any) -> None:
-    """Refuse a time limit that is not a positive number of seconds, or None."""
+def check_time_limit(value: object) -> None:
+    """Raise ValueError unless a time limit is a positive number, or None."""
     if value is not None:
         check_positive("time_limit", value, ": seconds, or None for no limit")

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import sys
 import warnings
+from collections.abc import Sequence
 from typing import Literal
 
 _PACKAGE = os.path.dirname(__file__) + os.sep
@@ -32,6 +33,8 @@ class DataWarning(UserWarning):
         The sentence.
     code : str, default="note"
         Which kind of warning it is.
+    options : sequence of str, default=()
+        Options of the command line that would help.
 
     Examples
     --------
@@ -39,14 +42,17 @@ class DataWarning(UserWarning):
     'dropped-rows'
     """
 
-    def __init__(self, message: str, code: DataCode = "note") -> None:
+    def __init__(
+        self, message: str, code: DataCode = "note", options: Sequence[str] = ()
+    ) -> None:
         super().__init__(message)
         self.code = code
+        self.options = tuple(options)
 
 
-def warn(message: str, code: DataCode = "note") -> None:
+def warn(message: str, code: DataCode = "note", *options: str) -> None:
     """Issue a `DataWarning` that points to the caller of the package."""
-    warnings.warn(DataWarning(message, code), stacklevel=_outside())
+    warnings.warn(DataWarning(message, code, options), stacklevel=_outside())
 
 
 def warn_dropped(count: int, target: str) -> None:

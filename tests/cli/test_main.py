@@ -134,7 +134,7 @@ def test_names_with_a_comma_between_them_are_told_apart(
 @pytest.mark.parametrize(
     ("argv", "named"),
     [
-        (("fit", "numbered.csv", "--target", "y"), "it is a number (--numeric)"),
+        (("fit", "numbered.csv", "--target", "y"), "(--id, --drop, --numeric)"),
         (("fit", "few.csv", "--target", "y", "--confidence", "0.9"), "only 3"),
         (("predict", "m.json", "new.csv"), "(--unseen mean)"),
         (("export", "m.json", "--format", "onnx", "--out", "m.onnx"), "--unseen mean"),
@@ -146,7 +146,7 @@ def test_names_with_a_comma_between_them_are_told_apart(
          "--no-intercept"),
         (("fit", "m.renyi", "--calibration", "temperature"), "'auto' or none"),
         (("fit", "t.csv", "--target", "y", "--where", "a=1", "--sql", "FROM 't.csv'"),
-         "(--where) or a query (--sql)"),
+         "not both (--where, --sql)"),
     ],
 )  # fmt: skip
 def test_errors_speak_of_options_rather_than_of_python(

@@ -121,7 +121,7 @@ def test_little_memory_is_refused_with_what_would_do(run: Run) -> None:
     save(table())
     done = run("fit", "t.csv", *TARGET, "--memory", "1K")
     assert done.code == 2
-    assert "more than the 1 kB that --memory allows" in done.err
+    assert "more than the 1 kB that a job may use" in done.err
     enough = re.search(r"--memory ([\d.]+[KM])\)", done.err)
     assert enough
     assert run("fit", "t.csv", *TARGET, "--memory", enough[1]).code == 0

@@ -166,4 +166,4 @@ def test_identifiers_of_a_database_are_all_named(bad: Bad, shop: pd.DataFrame) -
     message = bad("marginals", "build", "numbered.db", *given)
     assert "Column 'id' numbers the rows" in message
     assert "Column 'visit' numbers the rows" in message
-    assert "--id or --drop" in message
+    assert "(--id, --drop, --numeric)" in message

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from renyi import Marginals
 from renyi.encoding.arrow import from_decimals, typed, weight_floats
-from renyi.streaming.counter import PairCounter
-from renyi.streaming.spec import CountSpec
+from renyi.sources.counter import PairCounter
+from renyi.sources.spec import CountSpec
 from renyi.warnings import DataWarning
 from support.streams import reference
 

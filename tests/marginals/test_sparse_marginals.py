@@ -15,7 +15,7 @@ from renyi.encoding.rows import coded_rows
 from renyi.limits import MemoryBudgetError, memory_limit
 from renyi.marginals import consistency
 from renyi.marginals.marginals import count_rows
-from renyi.streaming.spec import CountSpec
+from renyi.sources.spec import CountSpec
 from support.streams import counted, every_type, pieces
 
 

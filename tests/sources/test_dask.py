@@ -12,9 +12,9 @@ import pyarrow as pa
 
 from renyi.encoding.encoder import Encoder
 from renyi.marginals.marginals import Marginals
-from renyi.streaming.counter import PairCounter
-from renyi.streaming.spec import CountSpec
-from renyi.streaming.stream_columns import ColumnProfile
+from renyi.sources.counter import PairCounter
+from renyi.sources.profile import ColumnProfile
+from renyi.sources.spec import CountSpec
 from support.engines import dask
 from support.engines import dask_dataframe as dd
 

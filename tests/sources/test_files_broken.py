@@ -16,8 +16,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import renyi
-from renyi.sources import arrow, csv, files
-from renyi.streaming import run
+from renyi.sources import arrow, csv, files, run
 
 Marginals = renyi.Marginals
 TABLE = pa.table({"a": ["x", "z"] * 500, "b": range(1000), "y": ["u", "v"] * 500})

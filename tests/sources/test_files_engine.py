@@ -16,8 +16,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import renyi
-from renyi.sources import csv, duckdb, files
-from renyi.streaming import run
+from renyi.sources import csv, duckdb, files, run
 from support.repeats import covering
 
 Marginals = renyi.Marginals

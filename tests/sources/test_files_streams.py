@@ -23,8 +23,7 @@ from hypothesis import strategies as st
 import renyi
 from renyi.cli import main
 from renyi.progress import Progress
-from renyi.sources import arrow, csv, files
-from renyi.streaming import run
+from renyi.sources import arrow, csv, files, run
 
 Marginals = renyi.Marginals
 

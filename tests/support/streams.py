@@ -10,9 +10,9 @@ import numpy as np
 import pyarrow as pa
 
 from renyi import Encoder, Marginals
-from renyi.streaming.counter import PairCounter
-from renyi.streaming.spec import CountSpec
-from renyi.streaming.stream_columns import ColumnProfile
+from renyi.sources.counter import PairCounter
+from renyi.sources.profile import ColumnProfile
+from renyi.sources.spec import CountSpec
 
 
 def every_type(n: int, seed: int = 0) -> pa.Table:

@@ -105,8 +105,8 @@ _FALL = 1e-9  # a fall of the bound that is no rounding
 _ROUNDING = 1e-12  # of a sum: what a margin may exceed its limit by
 
 _NO_DISTRIBUTION = (
-    "No distribution has these class-conditional tables: count again (in Python, "
-    "validate() of the marginals names the counts that disagree)."
+    "No distribution has these class-conditional tables: count again "
+    "(Marginals.validate() names the counts that disagree)."
 )
 
 
@@ -468,7 +468,7 @@ class DiscreteChebyshevClassifier(RuleClassifier):
             raise ValueError(
                 f"There are {K} classes, and the program along a tree takes at most "
                 f"{_MAX_CLASSES}: merge some, or use a minimax rule of pairs within "
-                "classes (in Python, MinimaxClassifier with class_conditional=True)."
+                "classes (MinimaxClassifier with class_conditional=True)."
             )
         counts = class_pairs(m, type(self).__name__)
         own = ClassTables(counts / m.n, m.encoder.columns, target_of(m))

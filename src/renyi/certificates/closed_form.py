@@ -165,8 +165,8 @@ def _risk(moments: ScoreMoments, card: Scorecard) -> float:
     if moments.risk < -(1e-7 + moments.rounding):
         raise ValueError(
             f"The model's risk under these marginals is {moments.risk / 2:.3g}, which "
-            "cannot be negative: no rows have these marginals; count again (in Python, "
-            "validate() names the counts that disagree)."
+            "cannot be negative: no rows have these marginals; count again "
+            "(Marginals.validate() names the counts that disagree)."
         )
     error = card.score_error * math.sqrt(card.n_classes)
     root = math.sqrt(max(0.0, moments.risk)) + error

@@ -12,7 +12,7 @@ import os
 import signal
 import sys
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Sequence
 from importlib import import_module
 
 from renyi.cli.parser import parser
@@ -79,10 +79,10 @@ def _exit_code(arguments: list[str], came: list[int]) -> int:
     return 128 + came[0] if came and came[0] != signal.SIGINT else code
 
 
-def _report_error(error: Exception, options: Iterable[str]) -> int:
+def _report_error(error: Exception, options: Collection[str]) -> int:
     """Report what went wrong in one sentence; return the exit code."""
     if isinstance(error, _OUR_ERRORS):
-        return _fail(with_options(str(error), options))
+        return _fail(with_options(error, options))
     if isinstance(error, MemoryError):
         reason = str(error) or "the table is too large for this machine"
         return _fail(f"Out of memory: {reason}")

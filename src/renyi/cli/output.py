@@ -81,7 +81,7 @@ def show(
 def notes_of(recorded: Recorded) -> list[str]:
     """Return what the readers said of the data, each sentence once."""
     kept = [w for w in recorded if issubclass(w.category, DataWarning)]
-    return list(dict.fromkeys(with_options(str(w.message)) for w in kept))
+    return list(dict.fromkeys(with_options(w.message) for w in kept))
 
 
 def print_notes(notes: Iterable[str]) -> None:

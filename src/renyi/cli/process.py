@@ -1,12 +1,12 @@
-"""The process around a command: what leaves it as text, and the signals that end it.
+"""The process around a command: its streams, its errors, the signals that end it.
 
-Names and labels come from strangers' files. A terminal would obey the escape sequences
-among them, and the bidirectional controls of Unicode show a text in another order than
-it has. So all text becomes `printable`, with visible escapes for such characters.
-Tables, SQL and JSON are for other programs: see `renyi.cli.output`.
+Names and labels come from anyone's files. A terminal would obey the escape sequences
+among them, and the bidirectional controls of Unicode change the order of a text. So all
+text becomes `printable`, with visible escapes for such characters. Tables, SQL and JSON
+are for other programs: see `renyi.cli.output`.
 
-Errors and notes of the library name parameters of Python. Where a name is not enough, a
-sentence says both: "(in Python, select(); on the command line, --drop)".
+Errors and notes of the library name parameters of Python; `with_options` adds the
+options that set them.
 """
 
 from __future__ import annotations
@@ -14,15 +14,17 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+import shlex
 import signal
 import sys
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import Any
 
 from renyi.cli.parser import option
 from renyi.formatting import printable
 from renyi.limits import SIGNALS
+from renyi.validation import InputError, with_advice
 
 # Parameters that options of their name set; others have a sentence for both.
 _PARAMETERS = {
@@ -34,17 +36,41 @@ _IN_PYTHON = r"in Python, (?:[^()]|\([^()]*\))*?"
 _QUOTED = re.compile(r"""(?<![=\w])('(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")""")
 
 
-def with_options(text: str, options: Iterable[str] = ()) -> str:
+def with_options(problem: Exception | str, known: Collection[str] = ()) -> str:
+    """Return the sentence of an error or a warning, with the options that would help.
+
+    Parameters are named as the options that set them.
+
+    >>> from renyi.validation import InputError
+    >>> error = InputError("{order} needs more columns.", "drop", order=3)
+    >>> with_options(error)
+    '--order 3 needs more columns (--drop).'
+    """
+    text = _rewritten(str(problem), known)
+    if isinstance(problem, InputError):
+        text = problem.message
+        for name, value in problem.parameters.items():
+            text = text.replace(f"{{{name}}}", _shown(name, value))
+    options = []
+    for advice in getattr(problem, "options", ()):
+        name, _, value = advice.partition("=")
+        options.append(_shown(name, value or True))
+    return with_advice(text, *options)
+
+
+def _shown(name: str, value: object) -> str:
+    """Return an option with its value."""
+    if name == "fit_intercept":
+        return "--no-intercept"
+    return (
+        option(name) if value is True else f"{option(name)} {shlex.quote(str(value))}"
+    )
+
+
+def _rewritten(text: str, options: Iterable[str] = ()) -> str:
     """Return a sentence on parameters with the options that set them.
 
     What is for Python alone is left out, and what is for the command line opened up.
-
-    >>> with_options("n_features=9 is too many: set order='2'.", ["n_features"])
-    "--n-features 9 is too many: set order='2'."
-    >>> with_options("Drop it (in Python, select(); on the command line, --id).")
-    'Drop it (--id).'
-    >>> with_options("Drop 'min_count (in Python, x)' by min_count=2.", ["min_count"])
-    "Drop 'min_count (in Python, x)' by --min-count 2."
     """
     given = {*options}
     quoted = list[str]()

@@ -33,7 +33,7 @@ from renyi.limits import check_memory, memory_budget
 from renyi.marginals.blocks import target_of
 from renyi.marginals.marginals import Marginals
 from renyi.sources import databases, files
-from renyi.streaming.counted_rows import CountedRows
+from renyi.sources.kept_rows import CountedRows
 
 
 def is_streamed(args: Args, order: int) -> bool:
@@ -123,20 +123,20 @@ class KeptRows:
         """
         m = self.marginals
         seen = 0
-        found = []
+        blocks = []
         if codes and n is None:
             n_rows = self.rows.n
             size = n_rows * len(m.encoder.columns)
             check_memory(size, f"Holding the codes of {n_rows:,} rows")
         for block in self.blocks(codes):
-            found.append(block if n is None else RowSample.of(block, seen, n).rows)
+            blocks.append(block if n is None else RowSample.of(block, seen, n).rows)
             seen += len(block.y)
         return TrainingRows(
             m.encoder,
             target_of(m),
-            np.concatenate([block.codes for block in found], axis=1),
-            np.concatenate([block.y for block in found]),
-            np.concatenate([block.weights for block in found]) if m.weighted else None,
+            np.concatenate([block.codes for block in blocks], axis=1),
+            np.concatenate([block.y for block in blocks]),
+            np.concatenate([block.weights for block in blocks]) if m.weighted else None,
         )
 
     def blocks(self, codes: bool = True) -> Iterator[TrainingRows]:

@@ -31,6 +31,7 @@ from renyi.encoding.columns import (
 from renyi.encoding.encoder import Encoder
 from renyi.encoding.rules import beyond_exact, missing_numbers, missing_texts
 from renyi.encoding.tuples import NEW, TupleEncoder, tuple_labels
+from renyi.validation import InputError
 
 if TYPE_CHECKING:
     from renyi.marginals.marginals import Marginals
@@ -150,10 +151,11 @@ def union(first: Encoder, second: Encoder) -> tuple[Encoder, list[Codes], list[C
         try:
             joint.append(joined(a.levels, b.levels))
         except (ValueError, OverflowError):
-            raise ValueError(
+            raise InputError(
                 f"Column {a.name!r} holds labels in one half of the rows and numbers "
-                "in the other: say that it is a number (in Python, numeric=; on the "
-                "command line, --numeric), or convert it to text."
+                "in the other: convert it to text, or say that it is a number.",
+                "numeric",
+                python="numeric=",
             ) from None
     names = first.single.feature_names
     base = Columns.of(map(Column, names, (levels for levels, _, _ in joint)))

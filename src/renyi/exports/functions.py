@@ -32,6 +32,7 @@ from renyi.encoding.encoder import Encoder
 from renyi.encoding.rules import missing_numbers, missing_texts
 from renyi.encoding.tuples import TupleEncoder
 from renyi.scorecard import Scorecard, moved_to, threshold_at
+from renyi.validation import InputError
 
 _LARGEST = 2**53  # of the integers that JavaScript tells apart
 
@@ -75,9 +76,10 @@ def check_odds(card: Scorecard, odds: float) -> None:
     if not 0 < odds < np.inf:
         raise ValueError(f"odds must be positive and finite, not {odds!r}.")
     if odds != 1 and card.n_classes != 2:
-        raise ValueError(
-            f"Other odds (in Python, odds={odds:g}; on the command line, --prevalence) "
-            f"are for two classes, but there are {card.n_classes}: leave them out."
+        raise InputError(
+            f"Other odds, here {odds:g}, are for two classes, but there are "
+            f"{card.n_classes}: leave them out.",
+            "prevalence",
         )
 
 
@@ -136,7 +138,7 @@ def _features(card: Scorecard) -> list[PlainFeature]:
     """Return members and points of every feature; the last points are of the unseen."""
     tables, starts = card.tables
     points = [each.tolist() for each in np.split(tables, starts[1:])]
-    encoder: Any = card.encoder
+    encoder = card.encoder
     if not isinstance(encoder, TupleEncoder):
         return [PlainFeature([j], [], each) for j, each in enumerate(points)]
     features = zip(encoder.members, encoder.tables, points, strict=True)
@@ -181,7 +183,7 @@ def _literal(model: PlainModel, written: Callable[[Any], str]) -> str:
     return "\n".join(["{", *lines, "}"])
 
 
-def _script(value: Any) -> str:
+def _script(value: object) -> str:
     """Return ASCII that is safe in a page, too: no tag begins or ends in it.
 
     Dicts become lists of pairs: of an object, the key __proto__ is none.

@@ -24,7 +24,7 @@ from renyi.certificates.record import Certificate
 from renyi.certification import certify
 from renyi.counting.onehot import offsets
 from renyi.counting.sparse_counts import is_sparse, moved
-from renyi.encoding.columns import label_text
+from renyi.encoding.columns import TableLike, label_text
 from renyi.encoding.rules import class_array
 from renyi.exports.points import (
     category_places,
@@ -47,7 +47,7 @@ from renyi.marginals.marginals import Marginals
 from renyi.scorecard import Scorecard, by_importance
 from renyi.solvers import integer_points
 from renyi.solvers.calibration import of_slope
-from renyi.validation import check_choice, check_whole
+from renyi.validation import InputError, check_choice, check_whole
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -117,7 +117,7 @@ class IntegerScorecard:
         """What rounding adds to the bound of the rule map; below 0 if it gains."""
         return self.certificate.bounds["map"] - self.before.bounds["map"]
 
-    def total(self, X: Any) -> Whole:
+    def total(self, X: TableLike) -> Whole:
         """Return the points of each row, added up."""
         encoder = self.scorecard.encoder
         sizes = encoder.columns.sizes
@@ -125,7 +125,7 @@ class IntegerScorecard:
         starts = offsets(sizes + 1)[:-1]
         return np.asarray(table[encoder.transform(X).T + starts].sum(axis=1))
 
-    def predict(self, X: Any) -> NDArray[Any]:
+    def predict(self, X: TableLike) -> NDArray[Any]:
         """Class of each row: the second one from the threshold on."""
         classes = class_array(self.scorecard.classes)
         return np.asarray(classes[(self.total(X) >= self.threshold).astype(np.intp)])
@@ -226,10 +226,12 @@ def rounded(card: Scorecard, most: int, m: Marginals | None) -> IntegerScorecard
     if most > _MOST:
         raise ValueError(f"max_points is at most {_MOST:,}, not {most:,}.")
     if card.n_classes != 2:
-        raise ValueError(
+        raise InputError(
             "Integer points are for two classes, separated by one threshold; this "
-            f"model has {card.n_classes}: take the points of all classes (in Python, "
-            "scorecard.frame(); on the command line, --format csv without --points)."
+            f"model has {card.n_classes}: take the points of all classes, which are "
+            "not rounded.",
+            "format=csv",
+            python="Scorecard.frame()",
         )
     if m is None:
         raise ValueError(

@@ -24,7 +24,7 @@ from renyi.counting.onehot import offsets
 from renyi.encoding.columns import MISSING_TEXT
 from renyi.encoding.rules import class_array
 from renyi.exports.functions import PlainColumn, PlainModel, has_text, plain_model
-from renyi.validation import import_extra
+from renyi.validation import InputError, import_extra
 
 if TYPE_CHECKING:
     from renyi.scorecard import Scorecard
@@ -59,10 +59,11 @@ def model_bytes(card: Scorecard, odds: float) -> bytes:
 def _check(model: PlainModel) -> None:
     """Refuse what a graph cannot do or name."""
     if model.strict:
-        raise ValueError(
+        raise InputError(
             "ONNX cannot raise an error for a label unseen in training, as this model "
-            "does: train one that counts such labels as the mean (in Python, "
-            "unseen='mean'; on the command line, --unseen mean)."
+            "does: train one that counts such labels as the mean.",
+            "unseen=mean",
+            python="unseen='mean'",
         )
     for column in model.columns:
         name = column.name

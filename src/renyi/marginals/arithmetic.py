@@ -24,6 +24,7 @@ from renyi.encoding.rules import check_names
 from renyi.encoding.tuples import NEW
 from renyi.marginals.blocks import spans
 from renyi.marginals.consistency import absent_pairs, check_not_negative
+from renyi.validation import InputError
 
 if TYPE_CHECKING:
     from renyi.marginals.marginals import Marginals
@@ -165,10 +166,10 @@ def _combined(first: Marginals, second: Marginals, sign: int) -> Marginals:
             f"{'the first' if name in mine else 'the second'} only."
         )
     if first.target != second.target:
-        raise ValueError(
+        raise InputError(
             f"The marginals have different targets, {first.target!r} and "
-            f"{second.target!r}: give both the same target (in Python, by "
-            "with_target())."
+            f"{second.target!r}: give both the same target.",
+            python="Marginals.with_target()",
         )
     settings = first.settings.joined(second.settings)
     where = second.columns.places(first.columns.names)

@@ -23,6 +23,7 @@ from renyi.counting import sparse_counts
 from renyi.counting.onehot import Sizes, offsets
 from renyi.counting.pair_counts import check_table_size
 from renyi.marginals.blocks import block_counts, spans, target_of
+from renyi.validation import InputError
 
 if TYPE_CHECKING:
     from renyi.encoding.columns import Columns
@@ -137,10 +138,11 @@ def check_counted(m: Marginals, pairs: Iterable[tuple[str, str]]) -> None:
     """Raise an error that names a pair of columns without joint counts."""
     for first, second in pairs:
         if frozenset((first, second)) in m.absent:
-            raise ValueError(
+            raise InputError(
                 f"The joint counts of {first!r} and {second!r} are not among the "
-                "tables: add a table of the two, or leave one out (in Python, with "
-                "select(); on the command line, --drop)."
+                "tables: add a table of the two, or leave one out.",
+                "drop",
+                python="Marginals.select()",
             )
 
 

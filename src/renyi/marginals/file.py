@@ -82,7 +82,7 @@ def write(m: Marginals, path: Sink) -> None:
     if not off <= _MOST:
         raise ValueError(
             f"The counts disagree with each other by {off:.1%} of all rows, more than "
-            "a file may hold: count again (in Python, validate() names the columns)."
+            "a file may hold: count again (Marginals.validate() names the columns)."
         )
     if off > consistency.TOLERANCE:
         header["tolerance"] = min(1.01 * off, _MOST)

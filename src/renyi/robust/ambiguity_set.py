@@ -38,8 +38,7 @@ Outcomes = NDArray[np.int64]  # codes: a row for each outcome, a column for each
 Classes = tuple[int, ...]
 
 _FEWER = (
-    "merge rare categories, leave columns out (in Python, with select()), or give it "
-    "more"
+    "merge rare categories, leave columns out (Marginals.select()), or give it more"
 )
 _AGREE = 1e-9  # what common margins of two tables may differ by
 _MAX_TRIED = 2e7  # outcomes that are looked at together, to list those allowed

@@ -293,8 +293,8 @@ def solve_cone(
     if str(answer.status) not in SOLVED:
         raise ValueError(
             f"The cone solver returned {answer.status} and found no distribution: "
-            "count again, or leave columns out (in Python, validate() names the counts "
-            "that disagree and select() leaves columns out)."
+            "count again, or leave columns out (Marginals.validate() names the "
+            "counts that disagree, Marginals.select() leaves columns out)."
         )
     p = np.zeros(N * K)
     p[where] = np.maximum(np.array(answer.x[:n]), 0)

@@ -53,8 +53,8 @@ _QUICK = 20.0  # and enough
 _LONG = 600.0
 _EMPTY = (
     "No distribution has all of these marginals, so there is no worst case: count "
-    "again, or leave columns out (in Python, validate() names the counts that disagree "
-    "and select() leaves columns out)."
+    "again, or leave columns out (Marginals.validate() names the counts that "
+    "disagree, Marginals.select() leaves columns out)."
 )
 _OTHER = (
     "start is not a result of worst_case() for this model, rule and marginals: leave "

@@ -69,7 +69,7 @@ _DUST = 1e-12  # of a difference of probabilities
 
 INDEFINITE = (
     "The marginals are not positive semidefinite, so no rows can have them: count "
-    "again (in Python, validate() names the counts that disagree)."
+    "again (Marginals.validate() names the counts that disagree)."
 )
 
 

@@ -55,8 +55,8 @@ _ROW_BLOCK = 4096
 _BLOCK = 64  # of LAPACK's reflections
 INDEFINITE = (
     "The marginals are not positive semidefinite, so no rows can have them, or alpha "
-    "is too small for their rounding errors: count again (in Python, validate() names "
-    "the counts that disagree), or give a larger alpha."
+    "is too small for their rounding errors: count again "
+    "(Marginals.validate() names the counts that disagree), or give a larger alpha."
 )
 
 
@@ -412,8 +412,8 @@ def choose(
     if method == "gcv" and not np.isfinite(held_out.weighted).any():
         raise ValueError(
             f"The total weight, {n:g}, is too small to choose alpha from, since it "
-            "stands for the number of rows: scale the weights to counts (in Python, "
-            "marginals m as m * number_of_rows / m.n), or give alpha as a number."
+            "stands for the number of rows: scale the weights to counts "
+            "(marginals m as m * number_of_rows / m.n), or give alpha as a number."
         )
     floor = alpha_floor(n, n_indicators)
     risks = np.where(alphas >= floor, held_out.weighted, np.inf)

@@ -39,8 +39,8 @@ from renyi.encoding.encoder import Encoder
 from renyi.encoding.rules import NO_ROWS
 from renyi.files import first_line, unreadable
 from renyi.marginals.marginals import Marginals
-from renyi.streaming.run import Job, Source, Unit
-from renyi.streaming.spec import CountSpec
+from renyi.sources.run import Job, Source, Unit
+from renyi.sources.spec import CountSpec
 
 _ROWS_AHEAD = 2**18  # of a stream that are kept while a column has shown no value
 _ROWS = 2**18  # of a batch of a row group
@@ -266,10 +266,10 @@ class ParquetFile:
         A run of a text takes a few bytes in the file. Where texts may be many bytes in
         memory they are looked at, as dictionaries.
         """
-        found = self._metadata
-        rows = found.num_rows
-        numbers = range(found.num_row_groups)
-        groups = [found.row_group(k).total_byte_size for k in numbers]
+        metadata = self._metadata
+        rows = metadata.num_rows
+        numbers = range(metadata.num_row_groups)
+        groups = [metadata.row_group(k).total_byte_size for k in numbers]
         texts = self._texts(self.schema.names)
         size = rows * sum(map(_width, self.schema.types)) + sum(groups)
         if size <= most < rows * len(texts) * max(groups, default=0):

@@ -30,7 +30,7 @@ import pyarrow.csv
 
 from renyi import endings
 from renyi.files import unreadable
-from renyi.streaming.run import Unit
+from renyi.sources.run import Unit
 
 BLOCK = 2**20  # bytes that Arrow reads at once; it reads up to 36 blocks ahead
 PIECE = 16 * BLOCK  # bytes that are counted together

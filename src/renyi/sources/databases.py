@@ -36,7 +36,7 @@ from renyi.sources.duckdb import (
     invalid_filter,
     quoted,
 )
-from renyi.streaming.run import Unit, changed, fingerprint
+from renyi.sources.run import Unit, changed, fingerprint
 from renyi.validation import import_extra
 
 _ROWS = 2**14  # of a batch of SQLite

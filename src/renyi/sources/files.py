@@ -41,9 +41,10 @@ from renyi.sources import csv, databases, duckdb
 from renyi.sources.arrow import IpcFile, ParquetFile
 from renyi.sources.csv import CsvFile
 from renyi.sources.databases import DatabaseTable
-from renyi.streaming.counted_rows import CountedRows
-from renyi.streaming.run import Job, Source, Unit
-from renyi.streaming.spec import CountSpec, family, fitted_text
+from renyi.sources.kept_rows import CountedRows
+from renyi.sources.run import Job, Source, Unit
+from renyi.sources.spec import CountSpec, family, fitted_text
+from renyi.validation import InputError
 
 _FIRST = 2**16  # rows that are looked at first
 _COSTS = (2, 12, 64)  # bytes in memory of a byte, a cell and a row of a file
@@ -113,10 +114,10 @@ def _listed(paths: Paths) -> list[AnyPath]:
 
 def matching(paths: Paths) -> list[Path]:
     """Return the files that a path, a pattern, a folder or a list of these names."""
-    found = distinct(path for each in _listed(paths) for path in _matching(each))
-    if not found:
+    files = distinct(path for each in _listed(paths) for path in _matching(each))
+    if not files:
         raise ValueError("No file is named: give at least one.")
-    return found
+    return files
 
 
 def is_searched(path: str | os.PathLike[str]) -> bool:
@@ -155,10 +156,10 @@ def _matching(path: AnyPath) -> list[Path]:
     else:
         named = [Path(each) for each in sorted(glob.glob(text, recursive=True))]
         problem = f"No file matches {text!r}: check the pattern and the folder."
-    found = [each for each in named if each.is_file()]
-    if not found:
+    files = [each for each in named if each.is_file()]
+    if not files:
         raise ValueError(problem)
-    return found
+    return files
 
 
 def open_tables(paths: Paths) -> list[TableFile]:
@@ -288,7 +289,7 @@ def first_rows(
     if isinstance(table, CsvFile):
         batch = table.sample(columns)
         whole = table.sampled_whole
-        found = None if batch is None else pa.Table.from_batches([batch])
+        first = None if batch is None else pa.Table.from_batches([batch])
     else:
         held = []
         rows = 0
@@ -296,11 +297,11 @@ def first_rows(
         while rows <= _FIRST and (batch := next(left, None)) is not None:
             held.append(batch)
             rows += batch.num_rows
-        found = pa.concat_tables(held) if held else None
+        first = pa.concat_tables(held) if held else None
         whole = rows <= _FIRST
-    if found is None:
+    if first is None:
         return pa.table({name: [] for name in columns}), whole
-    return _typed(table, found, missing_texts(missing), kinds)[:_FIRST], whole
+    return _typed(table, first, missing_texts(missing), kinds)[:_FIRST], whole
 
 
 # ---- counting
@@ -350,9 +351,11 @@ def marginals(
         wanted = list(dict.fromkeys([*wanted, *needed]))
     tables = [] if path is None else open_tables(path)
     if where is not None and sql is not None:
-        raise ValueError(
-            "Give a condition (in Python, where=; on the command line, --where) or a "
-            "query (in Python, sql=; on the command line, --sql), not both."
+        raise InputError(
+            "Give a condition or a query, not both.",
+            "where",
+            "sql",
+            python="where=, sql=",
         )
     row_filter = None
     if sql is not None:
@@ -363,10 +366,7 @@ def marginals(
         source = _rows(tables, wanted, row_filter)
         require(tables[0].path, source.schema.names, needed)
     else:
-        raise ValueError(
-            "Give the files to read, or a query (in Python, sql=; on the command line, "
-            "--sql)."
-        )
+        raise InputError("Give the files to read, or a query.", "sql", python="sql=")
     source = _with_floats(source, kinds)
     schema = pa.schema([source.schema.field(n) for n in wanted or source.schema.names])
     kinds = {**kinds, **column_kinds(encoder)}
@@ -568,12 +568,12 @@ def _whole_types(
 
 def query(sql: str, missing: frozenset[str], files: Sequence[TableFile] = ()) -> Source:
     """Return the rows of a query as a source; it has no files of its own."""
-    found = duckdb.Query(sql, _as_data(files, missing) if files else None)
+    answer = duckdb.Query(sql, _as_data(files, missing) if files else None)
 
     def units(columns: list[str]) -> Iterator[Unit]:
-        yield Unit(0, 0, 1.0, lambda: (b.select(columns) for b in found.batches()))
+        yield Unit(0, 0, 1.0, lambda: (b.select(columns) for b in answer.batches()))
 
-    return Source(found.schema, units, fixed=False)
+    return Source(answer.schema, units, fixed=False)
 
 
 def _as_data(tables: Sequence[TableFile], missing: frozenset[str]) -> Any:

@@ -10,7 +10,7 @@ import pytest
 
 from renyi import Encoder
 from renyi.encoding.tuples import TupleEncoder
-from renyi.streaming.spec import ColumnSpec, CountSpec, family
+from renyi.sources.spec import ColumnSpec, CountSpec, family
 
 SCHEMA = pa.schema(
     {

@@ -46,7 +46,8 @@ from renyi.encoding.rules import (
     label_levels,
 )
 from renyi.files import LABEL
-from renyi.streaming.spec import Arrays, ColumnSpec, CountSpec, Summary, slices
+from renyi.sources.spec import Arrays, ColumnSpec, CountSpec, Summary, slices
+from renyi.validation import combined
 
 Places = NDArray[np.intp]
 
@@ -120,10 +121,10 @@ class LabelEncoder:
             self._lookup[fresh] = codes
             self._known |= used
 
-    def admit(self, found: Sequence[Label]) -> Places:
+    def admit(self, names: Sequence[Label]) -> Places:
         """Return the codes of labels, new or known; 0 for a missing one."""
-        codes = np.zeros(len(found), np.intp)
-        for k, label in enumerate(found):
+        codes = np.zeros(len(names), np.intp)
+        for k, label in enumerate(names):
             if label is None:
                 continue
             code = self._codes.setdefault(label_text(label), len(self.labels) + 1)
@@ -143,13 +144,13 @@ class LabelEncoder:
 
         The labels in `rare` are merged; by default those of too few rows.
         """
-        found = self.labels
+        names = self.labels
         if self.spec.text == "figures":
-            texts = pa.array(found, pa.string())
+            texts = pa.array(names, pa.string())
             kind = TextKind()
             kind.add(texts, weight[1:])
-            found = labels(texts, kind.name, self.missing)
-        ordered, places = ranked(found)
+            names = labels(texts, kind.name, self.missing)
+        ordered, places = ranked(names)
         codes = [len(ordered), *places]
         held = np.bincount(codes, weight, len(ordered) + 1)
         levels = label_levels(ordered, held, self.missing, encoder.min_count, rare)
@@ -163,10 +164,10 @@ class LabelEncoder:
 
     def fill(self, data: Any) -> None:
         """Take the labels of a plain form, checked."""
-        found = [_label(entry) for entry in data["labels"]]
-        codes = np.arange(1, len(found) + 1)
+        names = [_label(entry) for entry in data["labels"]]
+        codes = np.arange(1, len(names) + 1)
         good = isinstance(data["labels"], list)
-        if not good or not np.array_equal(self.admit(found), codes):
+        if not good or not np.array_equal(self.admit(names), codes):
             raise ValueError("the labels are not valid")
 
 
@@ -283,9 +284,9 @@ class ColumnProfile(Summary):
             try:
                 columns[column.name] = column.decided(bins, self.n if auto else 0)
             except ValueError as error:  # all identifiers are named at once
-                errors.append(str(error))
+                errors.append(error)
         if errors:
-            raise ValueError(" ".join(errors))
+            raise combined(errors)
         return spec.decided(columns)
 
     def _parts(self) -> tuple[dict[str, Any], Arrays]:
@@ -337,8 +338,8 @@ class _Undecided:
             if pa.types.is_dictionary(kept.type):
                 kept = occurring(kept)
             how_read = "" if self.text is None else "integers"
-            found = labels(coded(kept)[1], how_read, self._missing)
-            integers = np.array([int(v) for v in found if v is not None], object)
+            whole_labels = labels(coded(kept)[1], how_read, self._missing)
+            integers = np.array([int(v) for v in whole_labels if v is not None], object)
             self._note({*integers[beyond_exact(integers)].tolist()})
         self.sketch.add(values, weights)
 

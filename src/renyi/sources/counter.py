@@ -1,7 +1,7 @@
 """Counters: the pair counts of a stream of rows, batch by batch.
 
 Each batch is read a few thousand rows at a time, becomes small codes
-(`renyi.streaming.stream_columns`), and is counted with the sizes seen so far; the
+(`renyi.sources.profile`), and is counted with the sizes seen so far; the
 small table is added to a growing one (`PairTable`), in which categories get their
 places as they turn up. Counts are integers of 64 bits, so that counters of different
 rows can be merged in any order, with the same result to the last count; sums of weights
@@ -28,12 +28,13 @@ from renyi.encoding.rules import (
     check_target,
     check_total,
     counted_rows,
-    no_counted_rows,
-    no_target,
+    no_counted_rows_error,
+    no_target_error,
 )
 from renyi.marginals.marginals import Marginals
-from renyi.streaming.counted_rows import Move, Piece
-from renyi.streaming.spec import (
+from renyi.sources.kept_rows import Move, Piece
+from renyi.sources.profile import BinEncoder, LabelEncoder
+from renyi.sources.spec import (
     ROWS,
     Arrays,
     CountSpec,
@@ -42,7 +43,7 @@ from renyi.streaming.spec import (
     row_count,
     slices,
 )
-from renyi.streaming.stream_columns import BinEncoder, LabelEncoder
+from renyi.validation import InputError
 from renyi.warnings import warn_dropped
 
 # Rows are counted when so many wait, or so many cells of them.
@@ -272,9 +273,9 @@ class PairCounter(Summary):
     def _nothing(self) -> ValueError:
         """Return what is said if no row counts."""
         if self.left_out and self.left_out == self.seen:
-            return no_target(self.spec.target)
+            return no_target_error(self.spec.target)
         if self.left_out:
-            return no_counted_rows(self.spec.target)
+            return no_counted_rows_error(self.spec.target)
         return ValueError(NO_WEIGHT if self.seen else NO_ROWS)
 
     def _count_waiting(
@@ -426,10 +427,12 @@ class PairTable:
             check_table_size(lengths, classes * sizes[-1], entries)
         except ValueError as error:
             j = int(np.argmax(lengths))
-            raise ValueError(
+            raise InputError(
                 f"{error} Column {self._names[j]!r} alone has {lengths[j]:,}: drop it, "
-                "or say that it is a number (in Python, numeric=; on the command line, "
-                "--numeric)."
+                "or say that it is a number.",
+                "drop",
+                "numeric",
+                python="numeric=",
             ) from None
         return lengths
 
@@ -456,8 +459,8 @@ class PairTable:
 
     def margins(self) -> list[NDArray[Any]]:
         """Return the rows of each code of each column."""
-        found = np.split(self.tables[0].diagonal(), np.cumsum(self.sizes)[:-1])
-        pairs = zip(found, self.lows, strict=True)
+        totals = np.split(self.tables[0].diagonal(), np.cumsum(self.sizes)[:-1])
+        pairs = zip(totals, self.lows, strict=True)
         return [np.pad(each, (low, 0)) if low else each for each, low in pairs]
 
     def merge(self, other: PairTable, theirs: list[Places], sizes: list[int]) -> None:
@@ -515,8 +518,8 @@ class PairTable:
             if not good or not _are_counts(values, table.dtype):
                 raise ValueError("the counts are not valid")
             if sparse_counts.is_sparse(table):
-                found = [(rows.astype(np.int64), columns.astype(np.int64), values)]
-                made = sparse_counts.from_entries(found, self.size, table.dtype)
+                entries = [(rows.astype(np.int64), columns.astype(np.int64), values)]
+                made = sparse_counts.from_entries(entries, self.size, table.dtype)
                 self.tables = [made]
             else:
                 table[rows, columns] = table[columns, rows] = values

@@ -34,10 +34,10 @@ import pyarrow as pa
 
 from renyi.counting.compiled import cores
 from renyi.progress import Progress, ProgressCallback
-from renyi.streaming.counted_rows import CountedRows
-from renyi.streaming.counter import PairCounter
-from renyi.streaming.spec import CountSpec
-from renyi.streaming.stream_columns import ColumnProfile
+from renyi.sources.counter import PairCounter
+from renyi.sources.kept_rows import CountedRows
+from renyi.sources.profile import ColumnProfile
+from renyi.sources.spec import CountSpec
 from renyi.warnings import warn
 
 _EDGE = 2**16  # bytes at either end of a file that are looked at

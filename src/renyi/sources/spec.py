@@ -9,7 +9,7 @@ dear. A `CountSpec` says what is known of every column before the next pass:
   file, which has no types.
 
 What is still undecided is found by a first pass
-(`renyi.streaming.stream_columns.ColumnProfile`), which returns the decided spec.
+(`renyi.sources.profile.ColumnProfile`), which returns the decided spec.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from renyi.encoding.rules import (
     missing_texts,
 )
 from renyi.files import read_archive, write_archive
-from renyi.streaming.counted_rows import CountedRows
+from renyi.sources.kept_rows import CountedRows
 
 Floats = NDArray[np.float64]
 Arrays = dict[str, NDArray[Any]]
@@ -146,10 +146,10 @@ class CountSpec:
         types = dict(zip(names, schema.types, strict=True))
         columns = []
         for name in (*features, target):
-            found = family(name, types[name])
+            family_name = family(name, types[name])
             levels = known.get(name)
             text = "guess" if name in texts else ""
-            kind = "number" if found == "float" else "label"
+            kind = "number" if family_name == "float" else "label"
             if name == target:
                 kind = "label"
             elif levels is not None:
@@ -157,9 +157,9 @@ class CountSpec:
                 text = fitted_text(levels) if text else ""
             elif numeric is not None:
                 kind = "number" if name in numeric else "label"
-            elif text or found == "integer":
+            elif text or family_name == "integer":
                 kind = "auto"
-            columns.append(ColumnSpec(found, kind, text, levels))
+            columns.append(ColumnSpec(family_name, kind, text, levels))
         return cls(
             (*features, target),
             tuple(columns),
@@ -258,7 +258,7 @@ def family(name: str, kind: pa.DataType) -> str:
         return "text" if inner == "text" else "other"
     if types.is_decimal(kind):  # sums of integers are decimals without a fraction
         return "float" if kind.scale else "integer"
-    for holds, found in (
+    for holds, family_name in (
         (types.is_string, "text"),
         (types.is_string_view, "text"),
         (types.is_large_string, "text"),
@@ -271,7 +271,7 @@ def family(name: str, kind: pa.DataType) -> str:
         (types.is_null, "null"),
     ):
         if holds(kind):
-            return found
+            return family_name
     return "other"
 
 
@@ -337,11 +337,11 @@ def _check_schema(spec: CountSpec, schema: pa.Schema) -> None:
             )
     families = dict[pa.DataType, str]()
     for name, wanted in spec.by_name.items():
-        found = families.get(types[name]) or family(name, types[name])
-        families[types[name]] = found
-        if found not in (wanted.family, "null"):
+        actual = families.get(types[name]) or family(name, types[name])
+        families[types[name]] = actual
+        if actual not in (wanted.family, "null"):
             raise ValueError(
-                f"Column {name!r} holds {wanted.family} in the first rows and {found} "
+                f"Column {name!r} holds {wanted.family} in the first rows and {actual} "
                 f"({types[name]}) later: give it one type throughout."
             )
     for name in types.keys() - spec.ignored - set(spec.read_columns):

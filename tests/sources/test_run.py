@@ -18,10 +18,9 @@ import pytest
 import renyi
 from renyi.limits import memory_budget, memory_limit
 from renyi.progress import Progress
-from renyi.sources import arrow, files
-from renyi.streaming import counter, run
-from renyi.streaming.counter import PairCounter
-from renyi.streaming.spec import CountSpec
+from renyi.sources import arrow, counter, files, run
+from renyi.sources.counter import PairCounter
+from renyi.sources.spec import CountSpec
 from support.interruptions import table_of, write
 from support.streams import decided
 

@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 
 from renyi import Encoder
 from renyi.encoding.arrow import typed
+from renyi.sources.counter import PairCounter
 from renyi.sources.files import column_kinds
-from renyi.streaming.counter import PairCounter
-from renyi.streaming.spec import CountSpec, pack, unpack
-from renyi.streaming.stream_columns import ColumnProfile
+from renyi.sources.profile import ColumnProfile
+from renyi.sources.spec import CountSpec, pack, unpack
 from support.streams import decided, every_type, pieces, reference
 
 

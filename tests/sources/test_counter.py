@@ -11,11 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from renyi import Encoder, Marginals
-from renyi.streaming import counter
-from renyi.streaming.counted_rows import CountedRows
-from renyi.streaming.counter import PairCounter
-from renyi.streaming.spec import CountSpec, pack, unpack
-from renyi.streaming.stream_columns import ColumnProfile
+from renyi.sources import counter
+from renyi.sources.counter import PairCounter
+from renyi.sources.kept_rows import CountedRows
+from renyi.sources.profile import ColumnProfile
+from renyi.sources.spec import CountSpec, pack, unpack
 from renyi.warnings import DataWarning
 from support.streams import counted, decided, every_type, pieces, reference
 
