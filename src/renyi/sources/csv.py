@@ -28,8 +28,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv
 
-from renyi import endings
 from renyi.files import unreadable
+from renyi.sources import suffixes
 from renyi.sources.run import Unit
 
 BLOCK = 2**20  # bytes that Arrow reads at once; it reads up to 36 blocks ahead
@@ -151,7 +151,7 @@ def _lines(
 class CsvFile:
     """A CSV file, whose header is read once."""
 
-    ENDINGS = endings.CSV
+    ENDINGS = suffixes.CSV
 
     def __init__(self, path: Path) -> None:
         self.path = path

@@ -24,7 +24,6 @@ from typing import Any
 
 import pyarrow as pa
 
-from renyi import endings
 from renyi.counting.compiled import in_threads
 from renyi.encoding.arrow import (
     TextKind,
@@ -37,7 +36,7 @@ from renyi.encoding.encoder import Encoder
 from renyi.encoding.rules import MISSING_CODES, check_names, missing_texts
 from renyi.marginals.marginals import Marginals
 from renyi.progress import ProgressCallback
-from renyi.sources import csv, databases, duckdb
+from renyi.sources import csv, databases, duckdb, suffixes
 from renyi.sources.arrow import IpcFile, ParquetFile
 from renyi.sources.csv import CsvFile
 from renyi.sources.databases import DatabaseTable
@@ -96,7 +95,7 @@ def opened(path: AnyPath) -> TableFile:
     if not kinds:
         what = f"ends in {place.suffix!r}" if place.suffix else "has no ending"
         raise ValueError(
-            f"{place} {what}, so its format is unknown: renyi reads {endings.TABLES}; "
+            f"{place} {what}, so its format is unknown: renyi reads {suffixes.TABLES}; "
             "save the table as one of these, or rename the file."
         )
     if not place.stat().st_size:
