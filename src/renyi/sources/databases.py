@@ -413,7 +413,7 @@ def _lite(path: Path) -> Iterator[sqlite3.Connection]:
             lite.execute("BEGIN")
             yield lite
             what = changed(before, fingerprint(path)) if unlocked else None
-    except sqlite3.Error as error:
+    except (sqlite3.Error, UnicodeDecodeError) as error:  # of damaged statements
         raise ValueError(f"{path} cannot be read: {first_line(error)}.") from None
     finally:
         for each in absent:

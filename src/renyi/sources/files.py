@@ -226,14 +226,13 @@ def read_table(
     names = table.schema.names
     wanted = names if columns is None else list(columns)
     require(table.path, names, wanted)
-    if isinstance(table, CsvFile):
-        rows = table.read_whole(wanted)
-    else:
-        schema = pa.schema([table.schema.field(name) for name in wanted])
-        read = map if isinstance(table, DatabaseTable) else in_threads
-        units = read(lambda unit: list(unit.read()), table.units(0, wanted))
-        parts = [batch.cast(schema) for batches in units for batch in batches]
-        rows = pa.Table.from_batches(parts, schema).unify_dictionaries()
+    verbatim = (wanted,) if isinstance(table, CsvFile) else ()
+    units = table.units(0, wanted, *verbatim)
+    schema = pa.schema([table.schema.field(name) for name in wanted])
+    read = map if isinstance(table, DatabaseTable) else in_threads
+    pieces = read(lambda unit: list(unit.read()), units)
+    parts = [batch.cast(schema) for batches in pieces for batch in batches]
+    rows = pa.Table.from_batches(parts, schema).unify_dictionaries()
     if not rows.num_rows:
         raise no_rows([table])
     return _typed(table, rows, missing_texts(missing), kinds or {})
