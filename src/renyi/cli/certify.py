@@ -17,10 +17,11 @@ from renyi.cli import inputs, output, predict, streams
 from renyi.cli.fit import certificate_facts
 from renyi.cli.fit_text import certificate_text, one_line
 from renyi.cli.output import Args, Facts, Meter, Recorded
+from renyi.cli.parser import WRITTEN
 from renyi.crossfitting import CrossFitSettings, cross_fit_counts
 from renyi.encoding.columns import label_text
-from renyi.endings import MARGINALS, WRITTEN
 from renyi.estimators import model_file
+from renyi.files import MARGINALS
 from renyi.fitting import Fit, Settings
 from renyi.formatting import (
     at_least,

@@ -23,8 +23,7 @@ from renyi.counting.pair_counts import table_bytes
 from renyi.crossfitting import CrossFitSettings
 from renyi.encoding.columns import label_text
 from renyi.encoding.rows import TrainingRows
-from renyi.endings import MARGINALS
-from renyi.files import same_file
+from renyi.files import MARGINALS, same_file
 from renyi.fitting import (
     Fit,
     Settings,

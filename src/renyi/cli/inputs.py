@@ -47,8 +47,8 @@ from renyi.encoding.rules import (
     may_identify_rows,
 )
 from renyi.encoding.tuples import encoder_of_order
-from renyi.endings import MARGINALS
 from renyi.estimators import model_file
+from renyi.files import MARGINALS
 from renyi.fitting import Fit, Settings, encoded_rows
 from renyi.formatting import number_of
 from renyi.marginals.marginals import Marginals
