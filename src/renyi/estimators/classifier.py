@@ -196,7 +196,7 @@ class CountsClassifier(ClassifierMixin, BaseEstimator):
         """Return checked rows as codes of an encoder that learned from them."""
         table, labels, weights = checked_rows(self, X, y, sample_weight)
         rows = encoded_rows(table, labels, weights, chosen_encoder(self), y)
-        self.classes_ = np.unique(labels)
+        self.classes_ = np.array(rows.target.categories, labels.dtype)
         return rows
 
     def _codes(self, X: Any) -> NDArray[Any]:
