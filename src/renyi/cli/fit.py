@@ -20,10 +20,10 @@ from renyi.cli.output import Args, Facts, Recorded
 from renyi.cli.parser import SMALL
 from renyi.counting.onehot import offsets
 from renyi.counting.pair_counts import table_bytes
+from renyi.crossfitting import CrossFitSettings
 from renyi.encoding.columns import label_text
 from renyi.encoding.rows import TrainingRows
-from renyi.endings import MARGINALS
-from renyi.files import same_file
+from renyi.files import MARGINALS, same_file
 from renyi.fitting import (
     Fit,
     Settings,
@@ -187,29 +187,22 @@ def _cross_fit(
 
     All that is learned from rows is learned inside the halves: no column is dropped.
     """
-    from renyi.estimators.classifier import RenyiClassifier
-    from renyi.estimators.crossfit import CrossFitClassifier
-
     _check_rows_in_memory(args, settings.order)
     encoder = inputs.encoder_of(args)
     rows = inputs.read_rows(args, encoder)
     inputs.warn_of_identifiers(rows.X)
-    parameters = dataclasses.asdict(settings)
-    del parameters["class_conditional"]  # no matter to halves
     method = args.method or "average"
-    safe = CrossFitClassifier(
-        RenyiClassifier(**parameters, encoder=encoder),
-        method=method,
-        confidence=args.confidence,
-        random_state=args.seed or 0,
-    ).fit(rows.X, rows.y)
-    inputs.warn_of_labels(safe.halves_[0].encoder_.single.columns)
-    error = rows.error(safe)
-    if method == "average":
-        fit = safe.classifier_.fit_
+    how = CrossFitSettings(method, args.confidence, args.seed or 0)
+    settings = dataclasses.replace(settings, class_conditional=False)
+    result = rows.cross_fit(encoder, settings, how)
+    first = result.halves[0]
+    inputs.warn_of_labels(first.encoder_.single.columns)
+    answers = first.classes_[result.answers(rows.X, how.random_state)]
+    error = float(np.mean(answers != rows.y.to_numpy()))
+    fit = result.average
+    if fit is not None:
         return fit, _fit_facts(fit, rows.target, rows.shares(), error), rows
-    c = safe.certificate_
-    first = safe.halves_[0].fit_
+    c = result.certificate
     facts = _fit_facts(first, rows.target, rows.shares(), error)
     facts |= {"method": method, "certificate": certificate_facts(c), "rows": c.n}
     facts |= dict.fromkeys(("loo_error", "risk")) | {"important": None}

@@ -13,7 +13,7 @@ import shlex
 import sys
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 from renyi import datasets
 from renyi.cli.output import Args, Recorded, print_json
 from renyi.cli.parser import option
+from renyi.crossfitting import CrossFit, CrossFitSettings, cross_fit_table
 from renyi.encoding.arrow import (
     number_text,
     requested_floats,
@@ -46,9 +47,9 @@ from renyi.encoding.rules import (
     may_identify_rows,
 )
 from renyi.encoding.tuples import encoder_of_order
-from renyi.endings import MARGINALS
 from renyi.estimators import model_file
-from renyi.fitting import Fit, encoded_rows
+from renyi.files import MARGINALS
+from renyi.fitting import Fit, Settings, encoded_rows
 from renyi.formatting import number_of
 from renyi.marginals.marginals import Marginals
 from renyi.sources import files
@@ -370,14 +371,6 @@ def known_classes(cells: list[Any], labels: list[Any]) -> list[str | None]:
 # ---- rows in memory
 
 
-class Predictor(Protocol):
-    """What answers the rows of a table."""
-
-    def predict(self, X: pa.Table, /) -> NDArray[Any]:
-        """Return the class of each row."""
-        ...
-
-
 class Rows(NamedTuple):
     """Rows to learn from."""
 
@@ -404,15 +397,21 @@ class Rows(NamedTuple):
 
     def encoded(self, encoder: Encoder, order: int) -> TrainingRows:
         """Return them as codes of an encoder that learned from them."""
-        if order > 1:
-            encoder = encoder_of_order(encoder, order)
         labels = check_labels(self.y, self.X.num_rows)
+        encoder = _of_order(encoder, order)
         return encoded_rows(self.X, labels, self.weights, encoder, self.y)
 
-    def error(self, model: Predictor) -> float:
-        """Return the share of rows that a model answers wrongly."""
-        wrong = model.predict(self.X) != self.y.to_numpy()
-        return float(np.average(wrong, weights=self.weights))
+    def cross_fit(
+        self, encoder: Encoder, settings: Settings, how: CrossFitSettings
+    ) -> CrossFit:
+        """Train on halves of them that certify each other."""
+        labels = check_labels(self.y, self.X.num_rows)
+        encoder = _of_order(encoder, settings.order)
+        return cross_fit_table(self.X, labels, self.y, encoder, settings, how)
+
+
+def _of_order(encoder: Encoder, order: int) -> Encoder:
+    return encoder_of_order(encoder, order) if order > 1 else encoder
 
 
 def read_rows(args: Args, encoder: Encoder) -> Rows:

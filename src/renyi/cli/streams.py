@@ -15,7 +15,6 @@ from contextlib import contextmanager, suppress
 import numpy as np
 import pyarrow as pa
 
-from renyi import endings
 from renyi.cli import inputs
 from renyi.cli.output import Args, Meter
 from renyi.encoding.arrow import weight_floats, without_views
@@ -28,11 +27,11 @@ from renyi.encoding.rules import (
     counted_rows,
     missing_texts,
 )
-from renyi.endings import MARGINALS
+from renyi.files import MARGINALS
 from renyi.limits import check_memory, memory_budget
 from renyi.marginals.blocks import target_of
 from renyi.marginals.marginals import Marginals
-from renyi.sources import databases, files
+from renyi.sources import databases, files, suffixes
 from renyi.sources.kept_rows import CountedRows
 
 
@@ -216,7 +215,7 @@ def in_database(args: Args) -> bool:
         return False
     if len(args.files) != 1 or not names:
         raise ValueError(
-            f"--table is a table of one database ({', '.join(endings.DATABASE)}, or "
+            f"--table is a table of one database ({', '.join(suffixes.DATABASE)}, or "
             "postgresql://…): name that database, and no other file."
         )
     how = "whose rows are chosen by --table and --where: make a view of what you need"
