@@ -26,13 +26,8 @@ from renyi.formatting import number_of_rows, rounded_down, wrapped
 from renyi.marginals.blocks import n_indicators
 from renyi.marginals.consistency import has_few_rows
 from renyi.marginals.marginals import Marginals
-from renyi.selection import (
-    WIDTH,
-    Selection,
-    SelectionSettings,
-    select_counts,
-    select_rows,
-)
+from renyi.selecting import Selection, SelectionSettings, select_counts, select_rows
+from renyi.selection import WIDTH
 from renyi.warnings import warn
 
 _LISTED = 40  # selected features that are named in full
