@@ -178,12 +178,12 @@ COMPUTED = {
     "duckdb": [
         "CREATE TABLE t AS SELECT 1 AS y FROM range(100)",
         "CREATE VIEW seen AS SELECT repeat('x', 4000000000) AS a, y FROM t",
-        "CREATE TABLE made (y INT, a TEXT AS (repeat('x', 4000000000)))",
+        "CREATE TABLE made (y INT, a TEXT AS (repeat('x', 4 * y)))",
     ],
     "sqlite": [
         "CREATE TABLE t AS SELECT 1 AS y",
         "CREATE VIEW seen AS SELECT hex(zeroblob(8000000)) AS a, y FROM t",
-        "CREATE TABLE made (y INT, a TEXT AS (hex(zeroblob(8000000))))",
+        "CREATE TABLE made (y INT, a TEXT AS (hex(zeroblob(8))))",
         "CREATE VIRTUAL TABLE words USING fts5(y, a)",
     ],
 }
