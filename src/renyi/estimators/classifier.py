@@ -271,10 +271,12 @@ default="auto"
     certificate_ : Certificate
         The worst error of the model; computed when first asked for.
     marginals_ : Marginals or None
-        The counts behind the model; None if there were more categories than rows.
+        The counts behind the model; None if there were more categories than rows, and
+        in a model that was loaded or unpickled.
     data_digest_ : DataDigest or None
-        Digest of the training data, as in ``m.digest``; None if a model file of before
-        digests does not tell.
+        Digest of the training data, as in ``m.digest``; None for a mean of two halves.
+    fit_ : Fit
+        All of these in one frozen record, as `renyi.fitting` returns it.
     classes_, encoder_, n_features_in_, feature_names_in_
         The classes, the fitted encoder, number and names of the columns.
 
