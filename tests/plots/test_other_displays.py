@@ -87,13 +87,9 @@ def test_path_of_a_selector_marks_what_was_selected(votes):
     marked = lines["selected"].get_xdata()
     chosen = {selector.path_.entries[k - 1] for k in marked}
     assert chosen == set(selector.features_)
-    same = renyi.PathDisplay.from_path(selector.path_, ax=display.ax_)
-    assert same.ax_ is display.ax_
-    m = renyi.Marginals.from_data(votes[0].iloc[:, :3], votes[1])
-    assert len(renyi.PathDisplay.from_marginals(m).path.entries) == 3
-    for make, given in (("from_estimator", votes[0]), ("from_path", [1])):
-        with pytest.raises(TypeError, match=type(given).__name__):
-            getattr(renyi.PathDisplay, make)(given)
+    assert selector.path_.plot(display.ax_) is display.ax_
+    with pytest.raises(TypeError, match="DataFrame has no path"):
+        renyi.PathDisplay.from_estimator(votes[0])
 
 
 # ---- intervals and left-out rows
