@@ -34,11 +34,11 @@ from renyi.certificates.record import Certificate
 from renyi.certificates.text import ALONE
 from renyi.certification import bound_report, simple_rules
 from renyi.correlation import hgr_matrix, ranking
-from renyi.encoding.columns import Label, label_text
+from renyi.encoding.columns import Label, label_text, short
 from renyi.formatting import at_most, percent, printable, wrapped
 from renyi.marginals.marginals import Marginals
 from renyi.scorecard import scorecard_of
-from renyi.selection import PathResult, short
+from renyi.selection import PathResult
 from renyi.validation import check_whole, import_extra
 
 if TYPE_CHECKING:
@@ -541,9 +541,16 @@ class PathDisplay(_Display):
         if not isinstance(path, PathResult):
             raise TypeError(
                 f"A {type(estimator).__name__} has no path: give a fitted "
-                "RenyiSelector. A path draws itself: path.plot()."
+                "RenyiSelector, or a path to from_path()."
             )
         selected = _owner("features_", estimator).features_.tolist()
+        return cls(path, selected=selected).plot(ax)
+
+    @classmethod
+    def from_path(
+        cls, path: PathResult, *, selected: Iterable[str] = (), ax: Axes | None = None
+    ) -> Self:
+        """Draw a path that `selection_path` found."""
         return cls(path, selected=selected).plot(ax)
 
     def plot(self, ax: Axes | None = None) -> Self:

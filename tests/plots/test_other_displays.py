@@ -87,7 +87,8 @@ def test_path_of_a_selector_marks_what_was_selected(votes):
     marked = lines["selected"].get_xdata()
     chosen = {selector.path_.entries[k - 1] for k in marked}
     assert chosen == set(selector.features_)
-    assert selector.path_.plot(display.ax_) is display.ax_
+    same = renyi.PathDisplay.from_path(selector.path_, ax=display.ax_)
+    assert same.ax_ is display.ax_
     with pytest.raises(TypeError, match="DataFrame has no path"):
         renyi.PathDisplay.from_estimator(votes[0])
 

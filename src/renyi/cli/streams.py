@@ -29,7 +29,6 @@ from renyi.encoding.rules import (
 )
 from renyi.files import MARGINALS
 from renyi.limits import check_memory, memory_budget
-from renyi.marginals.blocks import target_of
 from renyi.marginals.marginals import Marginals
 from renyi.sources import databases, files, suffixes
 from renyi.sources.kept_rows import CountedRows
@@ -132,7 +131,7 @@ class KeptRows:
             seen += len(block.y)
         return TrainingRows(
             m.encoder,
-            target_of(m),
+            m.columns.named(m.target),
             np.concatenate([block.codes for block in blocks], axis=1),
             np.concatenate([block.y for block in blocks]),
             np.concatenate([block.weights for block in blocks]) if m.weighted else None,
@@ -145,7 +144,7 @@ class KeptRows:
         places = columns.places(m.encoder.feature_names if codes else [])
         labels = inputs.class_labels(columns[-1].categories).tolist()
         y = np.array([m.classes.index(label) for label in labels])
-        target = target_of(m)
+        target = m.columns.named(m.target)
         for block, weights in self.rows.blocks([*places, -1]):
             classes = y[block[-1]]
             yield TrainingRows(m.encoder, target, block[:-1], classes, weights)
