@@ -95,7 +95,7 @@ def test_every_kind_of_model(
     if K == 2:
         moved = clf.predict(rows, 0.03).tolist(), clf.predict_proba(rows, 0.03)
         assert moved[0] != wanted[0]
-        assert_all(engine, card, rows, moved, clf._odds(0.03))
+        assert_all(engine, card, rows, moved, clf.fit_.odds(0.03))
 
 
 def test_rounded_cards(engine: Any) -> None:

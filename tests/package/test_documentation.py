@@ -70,3 +70,17 @@ def test_modules_beside_the_papers_letters_exist() -> None:
     assert len(named) > 10
     for name in named:
         assert (ROOT / "src" / "renyi" / name).exists() or (ROOT / name).exists(), name
+
+
+def test_modules_that_contributors_are_sent_to_exist() -> None:
+    page = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    rows = re.findall(
+        r"^\| .* \| (.*) \|$", page.partition("## Where is what")[2], re.M
+    )
+    named = [name for row in rows for name in re.findall(r"`([\w/]+\.\w+)`", row)]
+    assert 18 <= len(rows) - 1 <= 24
+    assert len(named) > 30
+    folder = ROOT / "src" / "renyi"
+    for name in named:
+        # Without a folder, it is in the one named before, or in the package.
+        assert [*folder.glob(name), *folder.glob(f"*/{name}")], name

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 
 from renyi.counting.onehot import Sizes, offsets
 
@@ -65,7 +65,7 @@ def dense(table: Table) -> NDArray[Any]:
     return table.toarray() if is_sparse(table) else np.asarray(table)
 
 
-def from_entries(entries: list[Entries], size: int, dtype: Any) -> Table:
+def from_entries(entries: list[Entries], size: int, dtype: DTypeLike) -> Table:
     """Return the sparse table of entries above and on the diagonal; equal ones add."""
     from scipy.sparse import csr_array
 
@@ -153,7 +153,7 @@ def column_sums(table: Table, sizes: Sizes) -> NDArray[np.float64]:
 class Blocks:
     """A table that is put together block by block, as it will be stored."""
 
-    def __init__(self, sizes: Sizes, dtype: Any) -> None:
+    def __init__(self, sizes: Sizes, dtype: DTypeLike) -> None:
         self._starts = offsets(sizes)
         self._dtype = dtype
         self._entries: list[Entries] | None = [] if is_large(sizes) else None

@@ -24,6 +24,8 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from renyi.encoding.arrow import (
+    Array,
+    Floats,
     check_moments,
     check_type,
     coded,
@@ -32,7 +34,14 @@ from renyi.encoding.arrow import (
     from_decimals,
     plain_array,
 )
-from renyi.encoding.columns import Label, factorized, label_text, plain_label, ranked
+from renyi.encoding.columns import (
+    Label,
+    TableLike,
+    factorized,
+    label_text,
+    plain_label,
+    ranked,
+)
 from renyi.encoding.rules import (
     MAX_INTEGER_LABELS,
     beyond_exact,
@@ -88,7 +97,7 @@ class NumberColumn(NamedTuple):
 Block = LabelBlock | NumberColumn
 
 
-def column_names(X: Any) -> list[str] | None:
+def column_names(X: TableLike) -> list[str] | None:
     """Names of the columns of a frame as strings; None for what has no names."""
     if isinstance(X, (pa.Table, pa.RecordBatch)):
         return [str(c) for c in X.schema.names]
@@ -97,7 +106,7 @@ def column_names(X: Any) -> list[str] | None:
     return None
 
 
-def check_frame_names(X: Any) -> None:
+def check_frame_names(X: TableLike) -> None:
     """Check the names of a frame before it is asked for Arrow's form of it.
 
     At a null character in a name polars ends the process.
@@ -105,7 +114,7 @@ def check_frame_names(X: Any) -> None:
     check_names(column_names(X) or ())
 
 
-def as_table(X: Any) -> Any:
+def as_table(X: TableLike) -> TableLike:
     """Return X as a pandas frame, an Arrow table or a two-dimensional numpy array."""
     if isinstance(X, (pd.DataFrame, pa.Table)):
         table: Any = X
@@ -142,7 +151,7 @@ def as_table(X: Any) -> Any:
     return table
 
 
-def as_objects(values: Any) -> NDArray[Any]:
+def as_objects(values: TableLike) -> NDArray[Any]:
     """Return an array; a list keeps the types of its cells.
 
     ``np.asarray`` would turn ["a", nan] into ["a", "nan"] and [True, 2] into [1, 2].
@@ -151,7 +160,7 @@ def as_objects(values: Any) -> NDArray[Any]:
     return np.asarray(values, kind)
 
 
-def parts(table: Any, names: Sequence[str]) -> Iterator[Block]:
+def parts(table: TableLike, names: Sequence[str]) -> Iterator[Block]:
     """Yield the columns of a table made by `as_table` as parts, in any order."""
     if isinstance(table, pa.Table):
         yield from _from_arrow_columns(names, table.columns)
@@ -186,7 +195,9 @@ def _runs(kinds: list[Any]) -> Iterator[tuple[Any, list[int]]]:
         yield kinds[places[0]], places
 
 
-def _from_frame(names: Sequence[str], frame: Any, kind: Any) -> Iterator[Block]:
+def _from_frame(
+    names: Sequence[str], frame: pd.DataFrame, kind: object
+) -> Iterator[Block]:
     """Take columns of one type."""
     if isinstance(kind, np.dtype) and kind.kind in "biufO":
         yield from _from_array(names, frame.to_numpy())
@@ -240,7 +251,7 @@ def _from_arrow_columns(
         yield from _together(names[len(names) - len(waiting) :], waiting)
 
 
-def _is_plain(column: Any) -> bool:
+def _is_plain(column: Array) -> bool:
     """Whether a column may share a dictionary with its neighbours."""
     kind = column.type
     if pa.types.is_string(kind) or pa.types.is_large_string(kind):
@@ -249,7 +260,7 @@ def _is_plain(column: Any) -> bool:
     return small and len(column) < _LONG
 
 
-def _one_array(column: Any) -> Any:
+def _one_array(column: Array) -> Array:
     if isinstance(column, pa.ChunkedArray):
         # Arrow may fail on chunks without rows ("buffer slice would exceed …").
         some = [chunk for chunk in column.chunks if len(chunk)]
@@ -293,7 +304,7 @@ def _together(names: Sequence[str], columns: list[Any]) -> Iterator[Block]:
     yield as_labels(names, codes, encoded.dictionary.to_pylist())
 
 
-def _from_arrow(name: str, column: Any) -> Block:
+def _from_arrow(name: str, column: Array) -> Block:
     check_type(name, column.type)
     column = plain_array(_one_array(column))
     if pa.types.is_decimal(column.type):
@@ -535,7 +546,7 @@ def _looks_numeric(part: LabelBlock, missing: frozenset[str]) -> NDArray[np.bool
     return numeric & ~(present & ~number).any(axis=1)
 
 
-def label_counts(part: LabelBlock, weights: Any = None) -> NDArray[Any]:
+def label_counts(part: LabelBlock, weights: Floats | None = None) -> NDArray[Any]:
     """Rows (or weight) of each label in each column; the last column counts missing.
 
     Without weights and with few labels, only whether a label occurs: a comparison per

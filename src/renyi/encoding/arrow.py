@@ -26,6 +26,7 @@ from numpy.typing import NDArray
 from renyi.encoding.columns import (
     DIGITS,
     Label,
+    PlainData,
     label_text,
     plain_label,
     ranked,
@@ -36,8 +37,8 @@ from renyi.encoding.rules import (
     check_weights,
     is_binned,
     label_numbers,
-    no_weight,
-    not_numeric,
+    not_numeric_error,
+    weight_error,
     without_missing,
 )
 from renyi.validation import InputError
@@ -159,7 +160,7 @@ def weight_floats(name: str, column: Array, start: int | None = 0) -> Floats:
             return values
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
             if len(column) == 1:
-                raise no_weight(start, column[0].as_py(), name) from None
+                raise weight_error(start, column[0].as_py(), name) from None
             half = len(column) // 2
             pieces = column[:half], column[half:]
     weights = []
@@ -295,7 +296,7 @@ def _text_floats(name: str, texts: Array) -> Array:
             try:
                 text.cast(pa.float64())
             except pa.ArrowInvalid:
-                raise not_numeric(name, text.as_py()) from None
+                raise not_numeric_error(name, text.as_py()) from None
         raise
 
 
@@ -449,7 +450,7 @@ class TextKind:
         return {**vars(self), **both}
 
     @classmethod
-    def from_dict(cls, data: Any) -> TextKind:
+    def from_dict(cls, data: PlainData) -> TextKind:
         """Return what a plain form holds, checked."""
         made = cls()
         good = isinstance(data, dict) and set(data) == set(vars(made))
@@ -469,7 +470,7 @@ def _some(known: set[str], texts: Array, most: int) -> set[str]:
     return known if len(known) > most else known | {*texts[: most + 1].to_pylist()}
 
 
-def _reads(texts: Array, pattern: str, kind: Any = None) -> bool:
+def _reads(texts: Array, pattern: str, kind: pa.DataType | None = None) -> bool:
     """Whether all texts match a pattern, and can be read as a type."""
     for some in (texts[:_FEW], texts):  # most columns of labels show it at once
         matches = pc.match_substring_regex(some, pattern)

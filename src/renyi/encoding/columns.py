@@ -17,7 +17,7 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from decimal import Decimal
 from functools import cached_property, lru_cache
-from typing import Any, NamedTuple, overload
+from typing import Any, NamedTuple, TypeAlias, overload
 
 import numpy as np
 import pandas as pd
@@ -26,6 +26,14 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 Label = str | int | float | bool | None
+TableLike: TypeAlias = Any
+"""Rows: a frame of any library, an Arrow table, an array or nested lists."""
+ColumnLike: TypeAlias = Any
+"""One column: a series of any library, an Arrow array, an array or a list."""
+Cell: TypeAlias = Any
+"""A cell of such a column, before it is known whether it can be a label."""
+PlainData: TypeAlias = Any
+"""What JSON can hold, not yet checked."""
 
 RARE = "(rare)"
 MISSING_TEXT = "(missing)"
@@ -44,7 +52,7 @@ _REJECTED = (
 # ---- labels
 
 
-def plain_label(value: Any) -> Label:
+def plain_label(value: Cell) -> Label:
     """Return a cell as str, int, float or bool; None if it is missing."""
     if isinstance(value, str):
         return str(value)
@@ -70,7 +78,7 @@ def decimal_number(value: Decimal) -> int | float:
     return int(value) if value.as_tuple().exponent == 0 else float(value)
 
 
-def time_texts(times: Any) -> Any:
+def time_texts(times: pa.Array) -> pa.Array:
     """Return the texts of an array of dates or times."""
     return pc.replace_substring_regex(times.cast(pa.string()), _ZEROS, _REST)
 
@@ -211,7 +219,7 @@ class Levels(NamedTuple):
         }
 
     @classmethod
-    def from_dict(cls, data: Any) -> Levels:
+    def from_dict(cls, data: PlainData) -> Levels:
         """Levels of a plain form, checked: it may come from a stranger's file."""
         lists = ("categories", "edges", "rare")
         if (

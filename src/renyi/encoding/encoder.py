@@ -35,6 +35,8 @@ from renyi.encoding.columns import (
     Columns,
     Label,
     Levels,
+    PlainData,
+    TableLike,
     numbered_names,
     plain_label,
 )
@@ -141,12 +143,16 @@ class Encoder:
         """Categories of each fitted column, None being the missing level."""
         return {column.name: column.categories for column in self.columns}
 
-    def fit(self, X: Any, sample_weight: Weights = None) -> Encoder:
+    def fit(self, X: TableLike, sample_weight: Weights = None) -> Encoder:
         """Learn the columns of X; return a fitted encoder."""
         return self.fit_transform(X, sample_weight)[0]
 
     def fit_transform(
-        self, X: Any, sample_weight: Weights = None, *, refuse_identifiers: bool = True
+        self,
+        X: TableLike,
+        sample_weight: Weights = None,
+        *,
+        refuse_identifiers: bool = True,
     ) -> tuple[Encoder, NDArray[Any]]:
         """Learn the columns of X; return the fitted encoder and the codes of X.
 
@@ -169,7 +175,7 @@ class Encoder:
         columns, codes = self._encoded(X, learned)
         return dataclasses.replace(self, columns=columns), codes
 
-    def transform(self, X: Any) -> NDArray[Any]:
+    def transform(self, X: TableLike) -> NDArray[Any]:
         """Codes of X, one row per column; an unseen label has the code ``size``.
 
         The codes may share memory with X.
@@ -225,7 +231,7 @@ class Encoder:
         return data
 
     @classmethod
-    def from_dict(cls, data: Any) -> Encoder:
+    def from_dict(cls, data: PlainData) -> Encoder:
         """Return the encoder of a plain form, checked: it may be a stranger's."""
         known = {each.name for each in fields(cls)}
         if not isinstance(data, dict) or set(data) != known:
@@ -258,7 +264,7 @@ class Encoder:
     def _missing_texts(self) -> frozenset[str]:
         return rules.missing_texts(self.missing)
 
-    def _table(self, X: Any) -> tuple[Any, Sequence[str]]:
+    def _table(self, X: TableLike) -> tuple[TableLike, Sequence[str]]:
         """Return the table and its names, reduced to the fitted columns if any."""
         table = as_table(X)
         names = column_names(table)
@@ -285,7 +291,7 @@ class Encoder:
         return table.iloc[:, places] if is_frame else table.select(places), wanted
 
     def _encoded(
-        self, X: Any, columns_of: Callable[[Block], Columns]
+        self, X: TableLike, columns_of: Callable[[Block], Columns]
     ) -> tuple[Columns, NDArray[Any]]:
         """Return the columns of X and their codes, in the order of the table."""
         table, names = self._table(X)

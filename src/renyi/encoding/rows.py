@@ -12,11 +12,18 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 import pyarrow as pa
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from renyi.encoding.arrays import as_objects, column_names
 from renyi.encoding.arrow import without_views
-from renyi.encoding.columns import Column, Columns, Levels, check_column
+from renyi.encoding.columns import (
+    Column,
+    ColumnLike,
+    Columns,
+    Levels,
+    TableLike,
+    check_column,
+)
 from renyi.encoding.encoder import Encoder, target_encoder
 from renyi.encoding.rules import (
     NO_ROWS,
@@ -25,8 +32,8 @@ from renyi.encoding.rules import (
     check_sample_weight,
     check_target,
     counted_rows,
-    no_counted_rows,
-    no_target,
+    no_counted_rows_error,
+    no_target_error,
 )
 from renyi.warnings import warn_dropped
 
@@ -139,11 +146,11 @@ class RowSample(NamedTuple):
 
 
 def coded_rows(
-    X: Any,
-    y: Any = None,
+    X: TableLike,
+    y: ColumnLike = None,
     target: str | None = None,
     encoder: Encoder | None = None,
-    sample_weight: Any = None,
+    sample_weight: ArrayLike | None = None,
     *,
     refuse_identifiers: bool = True,
 ) -> TrainingRows:
@@ -170,14 +177,14 @@ def coded_rows(
 
 
 def counted_target(
-    y: Any, name: str, encoder: Encoder, weights: Floats | None
+    y: ColumnLike, name: str, encoder: Encoder, weights: Floats | None
 ) -> tuple[Column, NDArray[np.intp], NDArray[np.bool_]]:
     """Return the classes of the rows that count, their codes, and which these are."""
     answer, codes = encoded_target(y, name, encoder)
     counts = counted_rows(codes >= 0, weights)
     if not counts.all():  # classes that no row has are none
         if not counts.any():
-            raise no_counted_rows(name)
+            raise no_counted_rows_error(name)
         used, codes = np.unique(codes[counts], return_inverse=True)
         labels = tuple(answer.categories[k] for k in used)
         answer = Column(name, Levels("label", labels))
@@ -185,7 +192,7 @@ def counted_target(
 
 
 def encoded_target(
-    y: Any, name: str, encoder: Encoder
+    y: ColumnLike, name: str, encoder: Encoder
 ) -> tuple[Column, NDArray[np.intp]]:
     """Return the classes of a target and each row's code; -1 where it is missing."""
     fitted, (codes,) = target_encoder(encoder).fit_transform(
@@ -197,12 +204,12 @@ def encoded_target(
         labels = labels[:-1]
         codes[codes == len(labels)] = -1
         if not labels:
-            raise no_target(name)
+            raise no_target_error(name)
         warn_dropped(int((codes < 0).sum()), name)
     return Column(name, Levels("label", labels)), codes
 
 
-def _as_column(y: Any, name: str) -> Any:
+def _as_column(y: ColumnLike, name: str) -> TableLike:
     """Return the classes as a frame of one column."""
     if hasattr(y, "columns"):
         raise ValueError("y must be one column of classes; it is a whole table.")
@@ -218,7 +225,9 @@ def _as_column(y: Any, name: str) -> Any:
     return pd.DataFrame({name: array})
 
 
-def _split(X: Any, y: Any, target: str | None) -> tuple[Any, Any, str]:
+def _split(
+    X: TableLike, y: ColumnLike, target: str | None
+) -> tuple[TableLike, ColumnLike, str]:
     """Return features, classes and the target's name."""
     names = column_names(X)
     if y is not None:
@@ -252,7 +261,7 @@ def _split(X: Any, y: Any, target: str | None) -> tuple[Any, Any, str]:
     return X.select(rest), X[target], target
 
 
-def take_rows(X: Any, rows: NDArray[Any]) -> Any:
+def take_rows(X: TableLike, rows: NDArray[Any]) -> TableLike:
     """Return some rows of a frame, an array or a sequence."""
     if hasattr(X, "iloc"):
         return X.iloc[rows]

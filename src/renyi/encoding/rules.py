@@ -26,18 +26,20 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from renyi.encoding.bins import Cells, Sketch, bin_cells
 from renyi.encoding.columns import (
     RARE,
+    Cell,
     Column,
+    ColumnLike,
     Columns,
     Label,
     Levels,
@@ -135,7 +137,7 @@ def are_whole(values: Floats) -> bool:
     return bool((np.isfinite(known) & (np.floor(known) == known)).all())
 
 
-def not_numeric(name: str, cell: Any) -> ValueError:
+def not_numeric_error(name: str, cell: object) -> ValueError:
     """Return the error of a cell that is no number in a column that is to be one."""
     return InputError(
         f"Column {name!r} is numeric but holds {cell!r:.60}: correct the cell, or "
@@ -158,7 +160,7 @@ def label_numbers(
             try:
                 values[k] = np.nan if label is None else float(label)
             except (ValueError, OverflowError):
-                raise not_numeric(name, label) from None
+                raise not_numeric_error(name, label) from None
     values = without_missing(values, missing)
     whole &= are_whole(values[np.unique(codes)])
     return values[codes], whole
@@ -272,7 +274,7 @@ def counted_rows(known: NDArray[np.bool_], weights: Floats | None) -> NDArray[np
     return known if weights is None else known & (weights > 0)
 
 
-def no_counted_rows(target: str) -> ValueError:
+def no_counted_rows_error(target: str) -> ValueError:
     """Return the error of rows of which none counts."""
     return ValueError(
         f"No row can be counted: in every row the target {target!r} is missing or "
@@ -310,7 +312,7 @@ def check_target(column: Column, n: int) -> None:
         )
 
 
-def no_target(name: str) -> ValueError:
+def no_target_error(name: str) -> ValueError:
     """Return the error of a target without a single value."""
     return ValueError(f"The target {name!r} is missing in every row.")
 
@@ -370,10 +372,10 @@ def check_weights(
     if len(wrong):
         at = int(wrong[0])
         row = None if start is None else start + at
-        raise no_weight(row, float(values[at]), name)
+        raise weight_error(row, float(values[at]), name)
 
 
-def no_weight(row: int | None, cell: Any, name: str | None = None) -> ValueError:
+def weight_error(row: int | None, cell: Cell, name: str | None = None) -> ValueError:
     """Return the error of a cell that cannot be a weight; its row may be unknown."""
     what = "A weight" if row is None else f"The weight of row {row} (counted from 0)"
     where = "" if name is None else f" in column {name!r}"
@@ -395,7 +397,7 @@ def check_weight_column(weight: str | None, target: str) -> None:
         )
 
 
-def check_sample_weight(weights: Any, n: int) -> Floats | None:
+def check_sample_weight(weights: ArrayLike | None, n: int) -> Floats | None:
     """Return the weights of n rows as floats; what cannot be a weight is an error."""
     if weights is None:
         return None
@@ -406,7 +408,7 @@ def check_sample_weight(weights: Any, n: int) -> Floats | None:
             try:
                 value = float(cell)
             except (TypeError, ValueError, OverflowError):
-                raise no_weight(row, cell) from None
+                raise weight_error(row, cell) from None
             check_weights(np.array([value]), start=row)
         raise
     if values.ndim == 0:
@@ -435,7 +437,7 @@ def check_total(n: float) -> None:
 # ---- classes of rows
 
 
-def check_labels(y: Any, n: int) -> NDArray[Any]:
+def check_labels(y: ColumnLike, n: int) -> NDArray[Any]:
     """Return the labels as a one-dimensional array without missing values."""
     if hasattr(y, "__arrow_c_stream__") and not hasattr(y, "iloc"):
         y = np.asarray(y)
@@ -517,7 +519,9 @@ def check_class_labels(classes: NDArray[Any], missing: Iterable[Label]) -> None:
             )
 
 
-def class_factors(weights: Any, classes: NDArray[Any], counts: Floats) -> Floats:
+def class_factors(
+    weights: Mapping[Label, float] | str | None, classes: NDArray[Any], counts: Floats
+) -> Floats:
     """Return the weight of each class, given the rows of each."""
     K = len(classes)
     if weights is None:
@@ -540,7 +544,7 @@ def class_factors(weights: Any, classes: NDArray[Any], counts: Floats) -> Floats
     return np.array([float(weights.get(c, 1)) for c in known])
 
 
-def target_name(y: Any, taken: Collection[str]) -> str:
+def target_name(y: ColumnLike, taken: Collection[str]) -> str:
     """Return the name of y, made different from the names that are taken."""
     name = str(getattr(y, "name", None) or "y")
     if taken is numbered_names(len(taken)) and not name.startswith("x"):
@@ -550,7 +554,7 @@ def target_name(y: Any, taken: Collection[str]) -> str:
     return name
 
 
-def class_array(classes: Any) -> NDArray[Any]:
+def class_array(classes: ColumnLike) -> NDArray[Any]:
     """Return labels as an array that holds what they are, of objects if need be.
 
     numpy would make floats of some whole numbers, and cut texts at nulls at their end.

@@ -25,7 +25,15 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from renyi.encoding.columns import MISSING_TEXT, Column, Columns, Levels, label_text
+from renyi.encoding.columns import (
+    MISSING_TEXT,
+    Column,
+    Columns,
+    Levels,
+    PlainData,
+    TableLike,
+    label_text,
+)
 from renyi.encoding.encoder import Encoder, Weights
 from renyi.validation import check_whole
 
@@ -77,18 +85,26 @@ class TupleEncoder(Encoder):
         return self.base.names
 
     def fit_transform(
-        self, X: Any, sample_weight: Weights = None, *, refuse_identifiers: bool = True
+        self,
+        X: TableLike,
+        sample_weight: Weights = None,
+        *,
+        refuse_identifiers: bool = True,
     ) -> tuple[Encoder, NDArray[Any]]:
         """Learn the columns of X and their tuples; return the encoder and the codes."""
         single, codes = self.single.fit_transform(
             X, sample_weight, refuse_identifiers=refuse_identifiers
         )
-        subsets = _subsets(single.columns, self.order, codes.shape[1])
-        columns = Columns.of(_learned(single.columns, S, codes) for S in subsets)
-        fitted = dataclasses.replace(self, columns=columns, base=single.columns)
+        fitted = self.learned(single.columns, codes)
         return fitted, fitted.of_codes(codes)
 
-    def transform(self, X: Any) -> NDArray[Any]:
+    def learned(self, base: Columns, codes: NDArray[Any]) -> TupleEncoder:
+        """Return the encoder of the tuples that occur in codes of some columns."""
+        subsets = _subsets(base, self.order, codes.shape[1])
+        columns = Columns.of(_learned(base, S, codes) for S in subsets)
+        return dataclasses.replace(self, columns=columns, base=base)
+
+    def transform(self, X: TableLike) -> NDArray[Any]:
         """Codes of X, one row per tuple; one with an unseen label has ``size``."""
         return self.of_codes(self.single.transform(X))
 
@@ -150,7 +166,7 @@ class TupleEncoder(Encoder):
         return dataclasses.replace(self, base=Columns.of(a.union(b) for a, b in pairs))
 
     @classmethod
-    def from_dict(cls, data: Any) -> TupleEncoder:
+    def from_dict(cls, data: PlainData) -> TupleEncoder:
         """Return the encoder of a plain form, checked: it may be a stranger's."""
         encoder = super().from_dict(data)
         assert isinstance(encoder, cls)
@@ -179,7 +195,7 @@ def encoder_of_order(encoder: Encoder | None, order: int) -> Encoder:
     return TupleEncoder(**settings, order=int(order), base=encoder.columns)
 
 
-def encoder_from_dict(data: Any) -> Encoder:
+def encoder_from_dict(data: PlainData) -> Encoder:
     """Return the encoder of a plain form, of single columns or of tuples."""
     kind = TupleEncoder if isinstance(data, dict) and "order" in data else Encoder
     return kind.from_dict(data)
@@ -220,7 +236,7 @@ def _learned(columns: Columns, S: tuple[int, ...], codes: NDArray[Any]) -> Colum
     return Column(name, Levels("label", tuple(sorted([*labels, NEW]))))
 
 
-def tuple_labels(levels: Sequence[Levels], codes: Any) -> list[str]:
+def tuple_labels(levels: Sequence[Levels], codes: Sequence[NDArray[Any]]) -> list[str]:
     """Return the labels of tuples, given the codes of each of their columns."""
     texts = [list(code_of_text(each)) for each in levels]
     return [

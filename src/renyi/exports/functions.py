@@ -138,7 +138,7 @@ def _features(card: Scorecard) -> list[PlainFeature]:
     """Return members and points of every feature; the last points are of the unseen."""
     tables, starts = card.tables
     points = [each.tolist() for each in np.split(tables, starts[1:])]
-    encoder: Any = card.encoder
+    encoder = card.encoder
     if not isinstance(encoder, TupleEncoder):
         return [PlainFeature([j], [], each) for j, each in enumerate(points)]
     features = zip(encoder.members, encoder.tables, points, strict=True)
@@ -183,7 +183,7 @@ def _literal(model: PlainModel, written: Callable[[Any], str]) -> str:
     return "\n".join(["{", *lines, "}"])
 
 
-def _script(value: Any) -> str:
+def _script(value: object) -> str:
     """Return ASCII that is safe in a page, too: no tag begins or ends in it.
 
     Dicts become lists of pairs: of an object, the key __proto__ is none.

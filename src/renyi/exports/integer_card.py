@@ -24,7 +24,7 @@ from renyi.certificates.record import Certificate
 from renyi.certification import certify
 from renyi.counting.onehot import offsets
 from renyi.counting.sparse_counts import is_sparse, moved
-from renyi.encoding.columns import label_text
+from renyi.encoding.columns import TableLike, label_text
 from renyi.encoding.rules import class_array
 from renyi.exports.points import (
     category_places,
@@ -117,7 +117,7 @@ class IntegerScorecard:
         """What rounding adds to the bound of the rule map; below 0 if it gains."""
         return self.certificate.bounds["map"] - self.before.bounds["map"]
 
-    def total(self, X: Any) -> Whole:
+    def total(self, X: TableLike) -> Whole:
         """Return the points of each row, added up."""
         encoder = self.scorecard.encoder
         sizes = encoder.columns.sizes
@@ -125,7 +125,7 @@ class IntegerScorecard:
         starts = offsets(sizes + 1)[:-1]
         return np.asarray(table[encoder.transform(X).T + starts].sum(axis=1))
 
-    def predict(self, X: Any) -> NDArray[Any]:
+    def predict(self, X: TableLike) -> NDArray[Any]:
         """Class of each row: the second one from the threshold on."""
         classes = class_array(self.scorecard.classes)
         return np.asarray(classes[(self.total(X) >= self.threshold).astype(np.intp)])

@@ -26,9 +26,10 @@ import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from renyi.encoding.columns import Column, Label, label_text
 from renyi.encoding.encoder import Encoder
@@ -223,7 +224,10 @@ def _sum(terms: list[str]) -> str:
 
 
 def _terms(
-    engine: Dialect, encoder: Encoder, points: Any, prefix: str
+    engine: Dialect,
+    encoder: Encoder,
+    points: Sequence[NDArray[np.float64]],
+    prefix: str,
 ) -> Iterable[str]:
     """Yield the points of each feature; the last of its points are of the unseen."""
     answers = [[engine.number(float(point)) for point in each] for each in points]

@@ -155,7 +155,7 @@ def genotype_path(path: str | os.PathLike[str]) -> Path | None:
 
 
 def _check_foreign(name: str) -> None:
-    """Refuse files of other programs, and those beside genotypes."""
+    """Raise ValueError for files of other programs, and for those beside genotypes."""
     stem, dot, ending = name.rpartition(".")
     for other, parts in CALLS.items():
         if dot + ending in parts and os.path.isfile(stem + other):
@@ -248,7 +248,7 @@ def files_beside(path: str) -> tuple[str, str]:
 
 
 def _check_beside(place: Path, beside: Path) -> Path:
-    """Refuse what is compressed or not there."""
+    """Return the file beside; raise an error if it is compressed or absent."""
     packed = beside.with_name(beside.name + ".zst")
     if not beside.exists() and packed.exists():
         raise ValueError(
@@ -264,7 +264,7 @@ def _check_beside(place: Path, beside: Path) -> Path:
 
 
 def _head(place: Path) -> bytes:
-    """Return how a file begins, its mode third; refuse what holds no genotypes."""
+    """Return how a file begins, its mode third; raise ValueError without genotypes."""
     with place.open("rb") as stream:
         head = stream.read(_PGEN_HEAD)
     if len(head) < 3:
@@ -365,7 +365,7 @@ def _unpacked(
 
 
 def _check_length(place: Path, head: bytes, n: int, d: int) -> None:
-    """Refuse a .pgen file that is not as long as its own index says.
+    """Raise ValueError unless a .pgen file is as long as its own index says.
 
     Of the modes that plink2 writes: records of one width (2), and records of any width
     (16), whose widths are in a header, 65,536 variants at a time.

@@ -131,7 +131,7 @@ def write_plink2(
 
 
 def _check_for_plink2(variants: pd.DataFrame) -> None:
-    """Refuse variants that plink2 does not find, or does not score in two passes."""
+    """Raise ValueError for variants that plink2 cannot find, or score in two passes."""
     (codes,), names = chromosomes(variants["chromosome"])
     single = [k for k, name in enumerate(names) if name in _ONE_COPY]
     if np.isin(codes, single).any():

@@ -212,7 +212,7 @@ def _add_either(context, planes, block, i, j, cells, row, column):
 
 @intrinsic
 def _add_both(context, planes, block, i, j, cells, row, column):
-    """Do the same for those that differ in both planes."""
+    """Add the bits in which samples i.. and j.. differ in both planes of a block."""
     return _tile(ir.IRBuilder.and_, context, planes, cells)
 
 

@@ -226,7 +226,7 @@ def match_variants(
 
 
 def _same_list(model: pd.DataFrame, file: pd.DataFrame) -> bool:
-    """Whether variants and alleles are the same, line by line."""
+    """Return whether variants and alleles are the same, line by line."""
     if len(model) != len(file):
         return False
     same = {
@@ -333,6 +333,6 @@ class _Alleles:
         return np.select(cases, range(len(cases)))
 
     def palindromic(self, ours: Places, theirs: Places) -> Truths:
-        """Whether the two alleles of either file are one on two strands."""
+        """Return where the two alleles of either file are one on two strands."""
         ours_alike = self.other[self.m1[ours]] == self.m2[ours]
         return np.asarray(ours_alike | (self.other[self.f1[theirs]] == self.f2[theirs]))

@@ -1,12 +1,12 @@
 r"""Two classes from packed genotypes, many variants and few samples.
 
 With A what every two samples have in common, the fit takes n unknowns however many
-variants there are (`renyi.genotypes.fit`): one
-factorisation of n × n numbers, or conjugate gradients on products with the packed
-genotypes. Sums of the samples' weights then are the points of every variant.
+variants there are (`renyi.genotypes.fit`): one factorisation of n × n numbers, or
+conjugate gradients on products with the packed genotypes. Sums of the samples' weights
+are the points of every variant.
 
-In-sample figures mean nothing where variants outnumber samples, and none is given:
-every figure is of samples that the fit which scores them has not seen.
+In-sample metrics mean nothing if variants outnumber samples, and none is given: every
+metric is of samples that the fit which scores them has not seen.
 """
 
 from __future__ import annotations

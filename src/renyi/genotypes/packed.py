@@ -196,7 +196,7 @@ def packed_of(G: AnyGenotypes) -> PackedGenotypes:
 
 
 def _check_kept(name: str, indices: NDArray[Any] | None, size: int) -> None:
-    """Refuse indices that do not ascend, or lie outside of the file."""
+    """Raise ValueError for indices that do not ascend or lie outside of the file."""
     if indices is None or not len(indices):
         return
     if indices[0] < 0 or indices[-1] >= size or (np.diff(indices) <= 0).any():
@@ -336,7 +336,7 @@ def _subtract(G: PackedGenotypes, out: Floats, copies: bool) -> None:
 def _subtract_compiled(
     G: PackedGenotypes, kernels: ModuleType, copies: bool, out: Floats
 ) -> None:
-    """Do so for some thousand variants at a time, by planes of bits."""
+    """Subtract differences by planes of bits, some thousand variants at a time."""
     planes, size, squares = kernels.layout(G.n, G.d)
     data = read_only(G.data)
     samples = read_only(G.places)

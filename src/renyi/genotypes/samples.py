@@ -176,7 +176,7 @@ def _ids_of(
 
 
 def _without_families(samples: pd.DataFrame) -> bool:
-    """Whether samples have no FID, as those of a VCF file: then IID finds them."""
+    """Return whether no sample has a FID, as in a VCF file: IID then finds them."""
     return bool((samples["fid"] == "0").all())
 
 
@@ -221,7 +221,7 @@ def two_classes(
     if classes is None:
         classes = sorted(values - _UNKNOWN, key=_by_number)
         if len(classes) != 2:
-            raise ValueError(_not_two(classes, source))
+            raise _classes_error(classes, source)
     first, second = classes
     if first == second:
         raise ValueError(f"--classes needs two different values, not {first!r} twice.")
@@ -241,16 +241,17 @@ def two_classes(
     return y, (first, second)
 
 
-def _not_two(values: list[str], source: str) -> str:
+def _classes_error(values: list[str], source: str) -> ValueError:
+    """Return the error for a phenotype that does not have two values."""
     if len(values) > 2:
         a, b = values[:2]
-        return (
+        return ValueError(
             f"{source} has {len(values):,} different values ({_some(values)}): choose "
             f"two classes, such as --classes {a} {b}."
         )
     zero = "; to count 0 as a class, add --classes 0 1" * ({*values} == {"1"})
     what = f"only the value {values[0]!r}" if values else "no value"
-    return (
+    return ValueError(
         f"{source} has {what} for these samples, where two classes are needed (0, -9 "
         f"and NA mean missing{zero}): name a file with --pheno, and its column with "
         "--pheno-name."

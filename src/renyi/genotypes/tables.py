@@ -113,7 +113,7 @@ def _chromosomes(texts: pa.ChunkedArray) -> pa.Array:
 
 
 def _check_different(path: Path, texts: pa.ChunkedArray, skip: int) -> None:
-    """Refuse variants of one id; a point means that there is none."""
+    """Raise ValueError if two variants have one id; a point means that it is absent."""
     hashes = np.sort(_hashes(texts.filter(pc.not_equal(texts, "."))))
     if not (hashes[1:] == hashes[:-1]).any():
         return

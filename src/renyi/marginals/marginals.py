@@ -23,7 +23,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from renyi.counting import sparse_counts
 from renyi.counting.pair_counts import (
@@ -31,7 +31,7 @@ from renyi.counting.pair_counts import (
     class_pair_counts,
     pair_counts,
 )
-from renyi.encoding.columns import Columns, Label
+from renyi.encoding.columns import ColumnLike, Columns, Label, TableLike
 from renyi.encoding.encoder import Encoder
 from renyi.encoding.rows import TrainingRows, coded_rows
 from renyi.encoding.rules import check_total
@@ -268,13 +268,13 @@ class Marginals:
     @classmethod
     def from_data(
         cls,
-        X: Any,
-        y: Any = None,
+        X: TableLike,
+        y: ColumnLike = None,
         *,
         target: str | None = None,
         encoder: Encoder | None = None,
         class_conditional: bool = False,
-        sample_weight: Any = None,
+        sample_weight: ArrayLike | None = None,
         order: int = 1,
     ) -> Marginals:
         """Count the pairs of a table of rows.

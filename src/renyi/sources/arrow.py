@@ -266,10 +266,10 @@ class ParquetFile:
         A run of a text takes a few bytes in the file. Where texts may be many bytes in
         memory they are looked at, as dictionaries.
         """
-        found = self._metadata
-        rows = found.num_rows
-        numbers = range(found.num_row_groups)
-        groups = [found.row_group(k).total_byte_size for k in numbers]
+        metadata = self._metadata
+        rows = metadata.num_rows
+        numbers = range(metadata.num_row_groups)
+        groups = [metadata.row_group(k).total_byte_size for k in numbers]
         texts = self._texts(self.schema.names)
         size = rows * sum(map(_width, self.schema.types)) + sum(groups)
         if size <= most < rows * len(texts) * max(groups, default=0):

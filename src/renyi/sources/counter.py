@@ -19,17 +19,9 @@ from numpy.typing import NDArray
 
 from renyi.counting import sparse_counts
 from renyi.counting.pair_counts import check_table_size, class_pair_counts, pair_counts
-from renyi.encoding.columns import Column, Columns
-from renyi.encoding.encoder import target_encoder
 from renyi.encoding.rules import (
-    NO_ROWS,
-    NO_WEIGHT,
-    check_identifiers,
-    check_target,
     check_total,
     counted_rows,
-    no_counted_rows,
-    no_target,
 )
 from renyi.marginals.marginals import Marginals
 from renyi.sources.profile import code_encoders, final_columns, no_rows_error
@@ -422,8 +414,8 @@ class PairTable:
 
     def margins(self) -> list[NDArray[Any]]:
         """Return the rows of each code of each column."""
-        found = np.split(self.tables[0].diagonal(), np.cumsum(self.sizes)[:-1])
-        pairs = zip(found, self.lows, strict=True)
+        totals = np.split(self.tables[0].diagonal(), np.cumsum(self.sizes)[:-1])
+        pairs = zip(totals, self.lows, strict=True)
         return [np.pad(each, (low, 0)) if low else each for each, low in pairs]
 
     def merge(self, other: PairTable, theirs: list[Places], sizes: list[int]) -> None:
@@ -481,8 +473,8 @@ class PairTable:
             if not good or not _are_counts(values, table.dtype):
                 raise ValueError("the counts are not valid")
             if sparse_counts.is_sparse(table):
-                found = [(rows.astype(np.int64), columns.astype(np.int64), values)]
-                made = sparse_counts.from_entries(found, self.size, table.dtype)
+                entries = [(rows.astype(np.int64), columns.astype(np.int64), values)]
+                made = sparse_counts.from_entries(entries, self.size, table.dtype)
                 self.tables = [made]
             else:
                 table[rows, columns] = table[columns, rows] = values

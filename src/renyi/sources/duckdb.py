@@ -132,13 +132,13 @@ def mentioned_columns(where: str, names: Sequence[str]) -> list[str]:
         reason = "it must name each column, without *, COLUMNS() or #."
         raise invalid_filter(where, reason)
     meant = {n.lower() for node in nodes for n in node.get("column_names", ())}
-    found: dict[str, str] = {}
+    columns: dict[str, str] = {}
     for name in names:
-        if name.lower() in meant and found.setdefault(name.lower(), name) != name:
-            both = f"{found[name.lower()]!r} and {name!r}"
+        if name.lower() in meant and columns.setdefault(name.lower(), name) != name:
+            both = f"{columns[name.lower()]!r} and {name!r}"
             reason = f"SQL cannot tell the columns {both} apart: rename one of them."
             raise invalid_filter(where, reason)
-    return list(found.values())
+    return list(columns.values())
 
 
 def _nodes(tree: Any) -> Iterator[dict[str, Any]]:

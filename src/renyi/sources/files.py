@@ -115,10 +115,10 @@ def _listed(paths: Paths) -> list[AnyPath]:
 
 def matching(paths: Paths) -> list[Path]:
     """Return the files that a path, a pattern, a folder or a list of these names."""
-    found = distinct(path for each in _listed(paths) for path in _matching(each))
-    if not found:
+    files = distinct(path for each in _listed(paths) for path in _matching(each))
+    if not files:
         raise ValueError("No file is named: give at least one.")
-    return found
+    return files
 
 
 def is_searched(path: str | os.PathLike[str]) -> bool:
@@ -157,10 +157,10 @@ def _matching(path: AnyPath) -> list[Path]:
     else:
         named = [Path(each) for each in sorted(glob.glob(text, recursive=True))]
         problem = f"No file matches {text!r}: check the pattern and the folder."
-    found = [each for each in named if each.is_file()]
-    if not found:
+    files = [each for each in named if each.is_file()]
+    if not files:
         raise ValueError(problem)
-    return found
+    return files
 
 
 def open_tables(paths: Paths) -> list[TableFile]:
@@ -229,16 +229,16 @@ def read_table(
     wanted = names if columns is None else list(columns)
     require(table.path, names, wanted)
     if isinstance(table, CsvFile):
-        found = table.read_whole(wanted)
+        rows = table.read_whole(wanted)
     else:
         schema = pa.schema([table.schema.field(name) for name in wanted])
         read = map if isinstance(table, DatabaseTable) else in_threads
         units = read(lambda unit: list(unit.read()), table.units(0, wanted))
         parts = [batch.cast(schema) for batches in units for batch in batches]
-        found = pa.Table.from_batches(parts, schema).unify_dictionaries()
-    if not found.num_rows:
+        rows = pa.Table.from_batches(parts, schema).unify_dictionaries()
+    if not rows.num_rows:
         raise no_rows([table])
-    return _typed(table, found, missing_texts(missing), kinds or {})
+    return _typed(table, rows, missing_texts(missing), kinds or {})
 
 
 def _typed(
@@ -291,7 +291,7 @@ def first_rows(
     if isinstance(table, CsvFile):
         batch = table.sample(columns)
         whole = table.sampled_whole
-        found = None if batch is None else pa.Table.from_batches([batch])
+        first = None if batch is None else pa.Table.from_batches([batch])
     else:
         held = []
         rows = 0
@@ -299,11 +299,11 @@ def first_rows(
         while rows <= _FIRST and (batch := next(left, None)) is not None:
             held.append(batch)
             rows += batch.num_rows
-        found = pa.concat_tables(held) if held else None
+        first = pa.concat_tables(held) if held else None
         whole = rows <= _FIRST
-    if found is None:
+    if first is None:
         return pa.table({name: [] for name in columns}), whole
-    return _typed(table, found, missing_texts(missing), kinds)[:_FIRST], whole
+    return _typed(table, first, missing_texts(missing), kinds)[:_FIRST], whole
 
 
 # ---- counting
@@ -332,11 +332,11 @@ def marginals(
         target, encoder, class_conditional, columns, where, sql, weight, kinds or {}
     )
     if table is None:
-        return _count(path, request, progress)
+        return count(path, request, progress)
     missing = missing_texts(encoder.missing)
     name = _database_name(path)
     with databases.open_table(name, table, where, missing) as opened_table:
-        return _count(opened_table, request._replace(where=None), progress)
+        return count(opened_table, request._replace(where=None), progress)
 
 
 class CountRequest(NamedTuple):
@@ -357,9 +357,12 @@ class CountRequest(NamedTuple):
         return [self.target] if self.weight is None else [self.target, self.weight]
 
 
-def _count(
-    path: Paths | None, request: CountRequest, progress: ProgressCallback | None
+def count(
+    path: Paths | None,
+    request: CountRequest,
+    progress: ProgressCallback | None = None,
 ) -> Marginals:
+    """Count the pairs of the rows of files, or of a query."""
     tables = [] if path is None else open_tables(path)
     counter = _job(tables, request, progress).count()
     if not counter.seen:
@@ -618,12 +621,12 @@ def _whole_types(
 
 def query(sql: str, missing: frozenset[str], files: Sequence[TableFile] = ()) -> Source:
     """Return the rows of a query as a source; it has no files of its own."""
-    found = duckdb.Query(sql, _as_data(files, missing) if files else None)
+    answer = duckdb.Query(sql, _as_data(files, missing) if files else None)
 
     def units(columns: list[str]) -> Iterator[Unit]:
-        yield Unit(0, 0, 1.0, lambda: (b.select(columns) for b in found.batches()))
+        yield Unit(0, 0, 1.0, lambda: (b.select(columns) for b in answer.batches()))
 
-    return Source(found.schema, units, fixed=False)
+    return Source(answer.schema, units, fixed=False)
 
 
 def _as_data(tables: Sequence[TableFile], missing: frozenset[str]) -> Any:

@@ -226,7 +226,7 @@ class RowCoder(Summary):
         return self._store
 
 
-def _sum(first: Floats, second: Floats) -> Floats:
+def _sum(first: Floats, second: NDArray[Any]) -> Floats:
     """Return the sum of two arrays, the shorter one followed by zeros."""
     if len(first) < len(second):
         first = np.pad(first, (0, len(second) - len(first)))

@@ -48,8 +48,8 @@ from renyi.encoding.rules import (
     is_binned,
     label_codes,
     label_levels,
-    no_counted_rows,
-    no_target,
+    no_counted_rows_error,
+    no_target_error,
 )
 from renyi.files import LABEL
 from renyi.sources.spec import Arrays, ColumnSpec, CountSpec, Summary, slices
@@ -127,10 +127,10 @@ class LabelEncoder:
             self._lookup[fresh] = codes
             self._known |= used
 
-    def admit(self, found: Sequence[Label]) -> Places:
+    def admit(self, names: Sequence[Label]) -> Places:
         """Return the codes of labels, new or known; 0 for a missing one."""
-        codes = np.zeros(len(found), np.intp)
-        for k, label in enumerate(found):
+        codes = np.zeros(len(names), np.intp)
+        for k, label in enumerate(names):
             if label is None:
                 continue
             code = self._codes.setdefault(label_text(label), len(self.labels) + 1)
@@ -150,13 +150,13 @@ class LabelEncoder:
 
         The labels in `rare` are merged; by default those of too few rows.
         """
-        found = self.labels
+        names = self.labels
         if self.spec.text == "figures":
-            texts = pa.array(found, pa.string())
+            texts = pa.array(names, pa.string())
             kind = TextKind()
             kind.add(texts, weight[1:])
-            found = labels(texts, kind.name, self.missing)
-        ordered, places = ranked(found)
+            names = labels(texts, kind.name, self.missing)
+        ordered, places = ranked(names)
         codes = [len(ordered), *places]
         held = np.bincount(codes, weight, len(ordered) + 1)
         levels = label_levels(ordered, held, self.missing, encoder.min_count, rare)
@@ -170,10 +170,10 @@ class LabelEncoder:
 
     def fill(self, data: Any) -> None:
         """Take the labels of a plain form, checked."""
-        found = [_label(entry) for entry in data["labels"]]
-        codes = np.arange(1, len(found) + 1)
+        names = [_label(entry) for entry in data["labels"]]
+        codes = np.arange(1, len(names) + 1)
         good = isinstance(data["labels"], list)
-        if not good or not np.array_equal(self.admit(found), codes):
+        if not good or not np.array_equal(self.admit(names), codes):
             raise ValueError("the labels are not valid")
 
 
@@ -273,9 +273,9 @@ def final_columns(
 def no_rows_error(target: str, left_out: int, seen: int) -> ValueError:
     """Return the error for a stream without countable rows."""
     if left_out and left_out == seen:
-        return no_target(target)
+        return no_target_error(target)
     if left_out:
-        return no_counted_rows(target)
+        return no_counted_rows_error(target)
     return ValueError(NO_WEIGHT if seen else NO_ROWS)
 
 
@@ -389,8 +389,8 @@ class _Undecided:
             if pa.types.is_dictionary(kept.type):
                 kept = occurring(kept)
             how_read = "" if self.text is None else "integers"
-            found = labels(coded(kept)[1], how_read, self._missing)
-            integers = np.array([int(v) for v in found if v is not None], object)
+            whole_labels = labels(coded(kept)[1], how_read, self._missing)
+            integers = np.array([int(v) for v in whole_labels if v is not None], object)
             self._note({*integers[beyond_exact(integers)].tolist()})
         self.sketch.add(values, weights)
 

@@ -147,7 +147,7 @@ class Decision(NamedTuple):
 
 @dataclass
 class Job:
-    """The passes over a source: one that decides what is open, and one over all rows."""
+    """The passes over a source: one that decides what is open, one over all rows."""
 
     source: Source
     spec: CountSpec

@@ -168,8 +168,8 @@ def _message(
 def _check_workers(session: Any) -> None:
     """Check that a worker's Python is like this one; an error says what to set."""
     with _spark_errors("run renyi on a worker", _INSTALL):
-        found = session.range(0, 1, 1, 1).mapInArrow(reported, "versions string")
-        (row,) = found.collect()
+        answer = session.range(0, 1, 1, 1).mapInArrow(reported, "versions string")
+        (row,) = answer.collect()
     check_versions(versions(), json.loads(row["versions"]))
 
 
@@ -189,12 +189,12 @@ def versions() -> dict[str, str]:
     }
 
 
-def check_versions(expected: dict[str, str], found: dict[str, str]) -> None:
+def check_versions(expected: dict[str, str], theirs: dict[str, str]) -> None:
     """Raise an error that names the first version which differs."""
     for name, version in expected.items():
-        if found.get(name) != version:
+        if theirs.get(name) != version:
             raise ValueError(
-                f"A Spark worker has {name} {found.get(name)} where this Python has "
+                f"A Spark worker has {name} {theirs.get(name)} where this Python has "
                 f"{version}: {_INSTALL.format(**expected)}."
             )
 

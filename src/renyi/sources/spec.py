@@ -145,10 +145,10 @@ class CountSpec:
         types = dict(zip(names, schema.types, strict=True))
         columns = []
         for name in (*features, target):
-            found = family(name, types[name])
+            family_name = family(name, types[name])
             levels = known.get(name)
             text = "guess" if name in texts else ""
-            kind = "number" if found == "float" else "label"
+            kind = "number" if family_name == "float" else "label"
             if name == target:
                 kind = "label"
             elif levels is not None:
@@ -156,9 +156,9 @@ class CountSpec:
                 text = fitted_text(levels) if text else ""
             elif numeric is not None:
                 kind = "number" if name in numeric else "label"
-            elif text or found == "integer":
+            elif text or family_name == "integer":
                 kind = "auto"
-            columns.append(ColumnSpec(found, kind, text, levels))
+            columns.append(ColumnSpec(family_name, kind, text, levels))
         return cls(
             (*features, target),
             tuple(columns),
@@ -257,7 +257,7 @@ def family(name: str, kind: pa.DataType) -> str:
         return "text" if inner == "text" else "other"
     if types.is_decimal(kind):  # sums of integers are decimals without a fraction
         return "float" if kind.scale else "integer"
-    for holds, found in (
+    for holds, family_name in (
         (types.is_string, "text"),
         (types.is_string_view, "text"),
         (types.is_large_string, "text"),
@@ -270,7 +270,7 @@ def family(name: str, kind: pa.DataType) -> str:
         (types.is_null, "null"),
     ):
         if holds(kind):
-            return found
+            return family_name
     return "other"
 
 
@@ -336,11 +336,11 @@ def _check_schema(spec: CountSpec, schema: pa.Schema) -> None:
             )
     families = dict[pa.DataType, str]()
     for name, wanted in spec.by_name.items():
-        found = families.get(types[name]) or family(name, types[name])
-        families[types[name]] = found
-        if found not in (wanted.family, "null"):
+        actual = families.get(types[name]) or family(name, types[name])
+        families[types[name]] = actual
+        if actual not in (wanted.family, "null"):
             raise ValueError(
-                f"Column {name!r} holds {wanted.family} in the first rows and {found} "
+                f"Column {name!r} holds {wanted.family} in the first rows and {actual} "
                 f"({types[name]}) later: give it one type throughout."
             )
     for name in types.keys() - spec.ignored - set(spec.read_columns):
@@ -403,6 +403,10 @@ class Summary:
     def table_bytes(self) -> int:
         """Bytes of a table of all pairs."""
         return 0
+
+    def add(self, batch: pa.RecordBatch | pa.Table) -> None:
+        """Look at the rows of a batch."""
+        raise NotImplementedError
 
     def settle(self) -> None:
         """Do what is left to do, so that a merge has less."""

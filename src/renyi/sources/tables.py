@@ -114,7 +114,7 @@ def _in_long_format(table: Any, count: str) -> pd.DataFrame:
 
 def columns_of(long: list[pd.DataFrame], settings: Encoder, count: str) -> Columns:
     """Return all columns of all tables, with all their categories."""
-    found: dict[str, Column] = {}
+    columns: dict[str, Column] = {}
     labels = target_encoder(settings)
     for frame in long:
         for name in (c for c in frame.columns if c != count):
@@ -125,8 +125,8 @@ def columns_of(long: list[pd.DataFrame], settings: Encoder, count: str) -> Colum
             # Each label is there once, which is no sign of an identifier.
             fitted, _ = labels.fit_transform(values, refuse_identifiers=False)
             column = fitted.columns[0]
-            found[name] = found[name].union(column) if name in found else column
-    return Columns.of(found.values())
+            columns[name] = columns[name].union(column) if name in columns else column
+    return Columns.of(columns.values())
 
 
 def _assemble(
