@@ -160,7 +160,6 @@ def coded_rows(
         request = _request(args, tables, encoder.single)
         files.code_rows(tables, request, store, meter)
     *features, target = store.columns
-    check_classes(target.categories, target.name)
     labels = inputs.class_labels(target.categories).tolist()
     answer = Column(target.name, Levels("label", tuple(sorted(labels))))
     if not constants:

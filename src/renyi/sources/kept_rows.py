@@ -22,7 +22,12 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from renyi.encoding.columns import Columns
-from renyi.encoding.rules import counted_rows
+from renyi.encoding.rules import (
+    check_classes,
+    check_identifiers,
+    check_target,
+    counted_rows,
+)
 from renyi.sources.profile import code_encoders, final_columns, no_rows_error
 from renyi.sources.spec import CountSpec, Slice, Summary, slices
 from renyi.warnings import warn_dropped
@@ -221,7 +226,12 @@ class RowCoder(Summary):
             np.pad(total, (0, size - len(total)))
             for total, size in zip(self._totals, sizes, strict=True)
         ]
-        columns, places = final_columns(self.spec, self._encoders, totals, self.n)
+        columns, places = final_columns(self.spec, self._encoders, totals)
+        target = columns[-1]
+        check_target(target, self.n)
+        check_classes(target.categories, target.name)
+        if not self.spec.fitted:
+            check_identifiers(columns[:-1], self.n)
         self._store.close(columns, self._pieces, places)
         return self._store
 

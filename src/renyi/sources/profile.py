@@ -41,9 +41,7 @@ from renyi.encoding.rules import (
     are_whole,
     beyond_exact,
     bin_levels,
-    check_identifiers,
     check_row_numbers,
-    check_target,
     counted_rows,
     is_binned,
     label_codes,
@@ -247,9 +245,8 @@ def final_columns(
     spec: CountSpec,
     encoders: Sequence[LabelEncoder | BinEncoder],
     totals: Sequence[NDArray[Any]],
-    n: int,
 ) -> tuple[Columns, list[Places]]:
-    """Return the columns of n rows, and what each code becomes in them.
+    """Return the columns, and what each code becomes in them.
 
     `totals` are the rows, or the weight, of each code of a column.
     """
@@ -264,9 +261,6 @@ def final_columns(
             rare = column.levels.rare if column.levels else ()
         finals.append(encoder.close(weight, settings, rare))
     columns = Columns.of(map(Column, spec.names, (each.levels for each in finals)))
-    if not spec.fitted:
-        check_identifiers(columns[:-1], n)
-    check_target(columns[-1], n)
     return columns, [each.places for each in finals]
 
 
