@@ -23,8 +23,8 @@ import pyarrow as pa
 
 from renyi import CrossFitClassifier, RenyiClassifier, certify, rules
 from renyi.certificates.heldout import METHODS, clopper_pearson, crossfit_bounds
+from renyi.crossfitting import judged_half, split_rows
 from renyi.datasets import load
-from renyi.estimators.crossfit import judged_half, split_rows
 
 RESULTS = Path(__file__).parent / "results"
 TITLES = {

@@ -19,7 +19,7 @@ from sklearn.linear_model import LogisticRegression
 from experiments.populations import OFTEN, PREVALENCE, RARE, SAME, WORST, Population
 from renyi import CrossFitClassifier, Marginals, RenyiClassifier, certify, rules
 from renyi.certificates.heldout import clopper_pearson, crossfit_bounds
-from renyi.estimators.crossfit import judged_half, split_rows
+from renyi.crossfitting import judged_half, split_rows
 
 Floats = NDArray[np.float64]
 Places = NDArray[np.intp]

@@ -21,7 +21,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -51,6 +51,10 @@ from renyi.marginals.file import class_digest
 from renyi.marginals.marginals import Marginals
 from renyi.scorecard import Scorecard, scorecard_of
 from renyi.validation import check_choice, check_time_limit
+
+if TYPE_CHECKING:
+    from renyi.robust.minimax_problem import MinimaxResult
+    from renyi.robust.worst import WorstCase
 
 LEVELS = ("closed", "lp", "exact")
 MINIMAX = "minimax error e*"
@@ -123,9 +127,9 @@ def _majority(classes: Sequence[Any], priors: NDArray[np.float64]) -> tuple[Any,
 
 
 def certify(
-    model: Any,
-    m: Any,
-    y: Any = None,
+    model: object,
+    m: object,
+    y: object = None,
     *,
     level: str = "closed",
     confidence: float | None = None,
@@ -193,27 +197,27 @@ def certify(
             "were given: leave it out, or pass the rows instead of marginals."
         )
     check_time_limit(time_limit)
-    found, m = _closed(model, card, m)
+    current, m = _closed(model, card, m)
     deadline = Deadline(time_limit)
     if level != "closed":
         share = 1.0 if level == "lp" else _SHARE
         try:
-            found, worst = _with_worst(found, model, m, _part(deadline, share))
+            current, worst = _with_worst(current, model, m, _part(deadline, share))
             if level == "exact" and not worst.interrupted:
                 limit = _part(deadline, 1.0)
-                found, _ = _with_worst(found, model, m, limit, worst, progress)
+                current, _ = _with_worst(current, model, m, limit, worst, progress)
         except KeyboardInterrupt:  # what was known before counts
-            found = replace(found, steps=_with_last(found, level))
+            current = replace(current, steps=_with_last(current, level))
     if separable:
         from renyi.robust.brier_risk import separable as test
 
         limit = _part(deadline, 1.0)
-        found = replace(found, separable=test(m, time_limit=limit).answer)
-    return found
+        current = replace(current, separable=test(m, time_limit=limit).answer)
+    return current
 
 
 def bound_report(
-    model: Any,
+    model: object,
     m: Marginals,
     *,
     level: str = "exact",
@@ -231,14 +235,14 @@ def bound_report(
     check_time_limit(time_limit)
     deadline = Deadline(time_limit)
     notify = progress or (lambda name, state: None)
-    found, part = _closed(model, scorecard_of(model), m)
-    any_rule = simple_rules(found)
+    current, part = _closed(model, scorecard_of(model), m)
+    any_rule = simple_rules(current)
     best = None
     expected = [PROGRAM] if level == "lp" else [PROGRAM, MINIMAX]
     try:
         notify(PROGRAM, None)
         best = _promise(any_rule, part, "lp", _part(deadline, 1 / 3), None)
-        found, worst = _with_worst(found, model, part, _part(deadline, 1 / 3))
+        current, worst = _with_worst(current, model, part, _part(deadline, 1 / 3))
         if level == "exact" and not worst.interrupted:  # e* first, often the quicker
             notify(MINIMAX, None)
             on_round = partial(notify, MINIMAX)
@@ -246,24 +250,24 @@ def bound_report(
             notify(EXACT, None)
             limit = _part(deadline, 1.0)
             on_round = partial(notify, EXACT)
-            found, _ = _with_worst(found, model, part, limit, worst, on_round)
+            current, _ = _with_worst(current, model, part, limit, worst, on_round)
     except KeyboardInterrupt:
         pass
     alone = any_rule[1].upper
     for name in expected[len(any_rule) - 2 :]:
         any_rule.append(Step(name, alone, status="stopped"))
     every = len(part.feature_names) == len(m.feature_names)
-    steps = _with_last(found, level)
-    return BoundReport(found, steps, tuple(any_rule), every, best)
+    steps = _with_last(current, level)
+    return BoundReport(current, steps, tuple(any_rule), every, best)
 
 
-def _with_last(found: Certificate, level: str) -> tuple[Step, ...]:
+def _with_last(known: Certificate, level: str) -> tuple[Step, ...]:
     """Return the steps up to that of a level, as stopped if it was not reached."""
-    steps = found.steps
+    steps = known.steps
     last = PROGRAM if level == "lp" else EXACT
     if steps[-1].name == last:
         return steps
-    return (*steps, Step(last, found.bounds[found.rule], status="stopped"))
+    return (*steps, Step(last, known.bounds[known.rule], status="stopped"))
 
 
 def _part(deadline: Deadline, share: float) -> float | None:
@@ -275,7 +279,9 @@ def _part(deadline: Deadline, share: float) -> float | None:
 # ---- steps of a model
 
 
-def _closed(model: Any, card: Scorecard, m: Marginals) -> tuple[Certificate, Marginals]:
+def _closed(
+    model: object, card: Scorecard, m: Marginals
+) -> tuple[Certificate, Marginals]:
     """Return what needs no search, and the marginals of the model's features."""
     match = card.match(m)
     m = match.marginals
@@ -286,28 +292,28 @@ def _closed(model: Any, card: Scorecard, m: Marginals) -> tuple[Certificate, Mar
     notes: tuple[Warned, ...] = ()
     if own is not None and "class-weight" in own.warning_codes:
         notes = (("class-weight", text.CLASS_WEIGHT),)
-    found = certificate(closed_form(card, match), card, rule, notes=notes, timed=True)
+    current = certificate(closed_form(card, match), card, rule, notes=notes, timed=True)
     if own is not None and trained is not None and trained.matches(m.digest):
         # These marginals decide whether bounds use pairs within the classes.
         warned = [each for each in _warned(own) if each[0] != CONDITIONAL]
-        warned += [each for each in _warned(found) if each[0] == CONDITIONAL]
-        found = replace(
-            found,
+        warned += [each for each in _warned(current) if each[0] == CONDITIONAL]
+        current = replace(
+            current,
             loo_risk=own.loo_risk,
             loo_error=own.loo_error,
             **_warning_fields(warned),
         )
-    return found, m
+    return current, m
 
 
 def _with_worst(
-    found: Certificate,
-    model: Any,
+    known: Certificate,
+    model: object,
     m: Marginals,
     time_limit: float | None,
-    start: Any = None,
+    start: WorstCase | None = None,
     progress: Callable[[Any], None] | None = None,
-) -> tuple[Certificate, Any]:
+) -> tuple[Certificate, WorstCase]:
     """Add the linear program as a step, or with its start the exact worst case."""
     from renyi.robust.worst import worst_case
 
@@ -324,8 +330,8 @@ def _with_worst(
         lower = None if worst.distribution is None else worst.lower
         status = exact_status(worst.upper, lower)
     step = Step(name, worst.upper, lower, worst.seconds, status)
-    bounds = {**found.bounds, found.rule: min(found.bounds[found.rule], step.upper)}
-    return replace(found, steps=(*found.steps, step), bounds=bounds), worst
+    bounds = {**known.bounds, known.rule: min(known.bounds[known.rule], step.upper)}
+    return replace(known, steps=(*known.steps, step), bounds=bounds), worst
 
 
 # ---- what any rule could promise
@@ -352,27 +358,27 @@ def _promise(
     method: str,
     time_limit: float | None,
     progress: Callable[[Any], None] | None,
-) -> Any:
+) -> MinimaxResult:
     """Add what the rule of a minimax program promises; an interrupt goes on."""
     from renyi.robust.minimax_problem import minimax
 
-    found = minimax(m, method=method, time_limit=time_limit, progress=progress)
-    lower = found.lower if found.worst_distribution is not None else None
-    name = found.origin if method == "lp" else MINIMAX
-    known.append(Step(name, found.upper, lower, found.seconds, found.status))
-    if found.interrupted:
+    result = minimax(m, method=method, time_limit=time_limit, progress=progress)
+    lower = result.lower if result.worst_distribution is not None else None
+    name = result.origin if method == "lp" else MINIMAX
+    known.append(Step(name, result.upper, lower, result.seconds, result.status))
+    if result.interrupted:
         raise KeyboardInterrupt
-    return found
+    return result
 
 
 # ---- from held-out rows
 
 
 def _certify_rows(
-    model: Any,
+    model: object,
     card: Scorecard,
-    X: Any,
-    y: Any,
+    X: object,
+    y: object,
     confidence: float | None,
     not_of_rows: str,
 ) -> Certificate:
@@ -398,20 +404,20 @@ def _certify_rows(
         moved = mapped.estimates(rows.codes)
     t = moved if rule == "map" else rows.t
     answers = rules.answers(t, rows.codes, rule, seed)
-    found = heldout.heldout_bounds(
+    bounds = heldout.heldout_bounds(
         rows.t, rows.y, answers, *heldout.row_points(card), confidence
     )
     if mapped is not card:
         points = heldout.row_points(mapped)
         bound = heldout.heldout_map(moved, rows.y, *points, confidence)
-        found = found._replace(bounds={**found.bounds, "map": bound})
+        bounds = bounds._replace(bounds={**bounds.bounds, "map": bound})
     suspect = _has_training_counts(model, card, rows)
     notes: tuple[Warned, ...] = (("training-rows", text.TRAINING_ROWS),) * suspect
-    return of_unseen_rows(found, card, rule, len(rows.y), "heldout", confidence, notes)
+    return of_unseen_rows(bounds, card, rule, len(rows.y), "heldout", confidence, notes)
 
 
 def of_unseen_rows(
-    found: heldout.HeldoutBounds,
+    bounds: heldout.HeldoutBounds,
     card: Scorecard,
     rule: str,
     n: float,
@@ -421,7 +427,7 @@ def of_unseen_rows(
 ) -> Certificate:
     """Certificate of a model from n rows that were not used to train it."""
     return Certificate(
-        **found._asdict(),
+        **bounds._asdict(),
         majority=None,
         one_feature=None,
         loo_risk=None,
@@ -437,7 +443,7 @@ def of_unseen_rows(
 
 
 def _has_training_counts(
-    model: Any, card: Scorecard, rows: heldout.HeldoutRows
+    model: object, card: Scorecard, rows: heldout.HeldoutRows
 ) -> bool:
     """Whether the rows have the counts of the training rows.
 
@@ -451,5 +457,5 @@ def _has_training_counts(
     trained = getattr(model, "data_digest_", None)
     if trained is None:
         return bool(np.array_equal(counts.sum(axis=1), card.counts))
-    found = class_digest(columns, card.classes, counts, float(len(rows.y)))
-    return bool(trained.matches(found))
+    digest = class_digest(columns, card.classes, counts, float(len(rows.y)))
+    return bool(trained.matches(digest))

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from renyi.counting.onehot import spans
 from renyi.counting.pair_counts import pair_counts
@@ -68,7 +68,7 @@ class HGR:
         return "\n".join(lines)
 
 
-def hgr_table(P: Any) -> HGR:
+def hgr_table(P: ArrayLike) -> HGR:
     """Maximal correlation of a contingency table of counts or probabilities.
 
     Parameters
@@ -138,7 +138,7 @@ def _reflected(unit: Floats, M: Floats, missing: int = 0) -> Floats:
     return np.asarray(M - np.multiply.outer(v, v @ M / v[0]))
 
 
-def hgr(x: Any, y: Any) -> HGR:
+def hgr(x: ArrayLike, y: ArrayLike) -> HGR:
     """Maximal correlation of two columns of equal length.
 
     Numbers are binned and missing cells are a category, as everywhere in renyi.
@@ -154,7 +154,8 @@ def hgr(x: Any, y: Any) -> HGR:
     import pandas as pd
 
     names = [str(getattr(v, "name", None) or k) for v, k in ((x, "x"), (y, "y"))]
-    (first, a), (second, b) = _codes(x, names[0]), _codes(y, names[1])
+    first, a = _codes(x, names[0])
+    second, b = _codes(y, names[1])
     if len(a) != len(b):
         raise ValueError(
             f"x and y must have the same length, not {len(a)} and {len(b)} rows."
@@ -177,7 +178,7 @@ def _check_block(names: Sequence[str], rows: int, columns: int) -> None:
     check_memory(_COPIES * 8 * rows * columns, what, more)
 
 
-def _codes(column: Any, name: str) -> tuple[Any, NDArray[Any]]:
+def _codes(column: object, name: str) -> tuple[Any, NDArray[Any]]:
     import pandas as pd
 
     if hasattr(column, "to_frame"):  # a series of pandas or polars, or an index
@@ -194,7 +195,7 @@ def _codes(column: Any, name: str) -> tuple[Any, NDArray[Any]]:
     return encoder.columns[0].levels, codes[0]
 
 
-def hgr_matrix(data: Any) -> pd.DataFrame:
+def hgr_matrix(data: object) -> pd.DataFrame:
     """Maximal correlation of every pair of columns of a frame, or of marginals.
 
     NaN where the marginals lack the pair; 0 for a column with a single category.
@@ -273,7 +274,7 @@ def hgr_lower_bound(m: Marginals, features: Iterable[str] | None = None) -> floa
     return canonical_correlation(m.Q, m.F, m.class_probabilities)
 
 
-def _check_marginals(m: Any) -> None:
+def _check_marginals(m: object) -> None:
     if not isinstance(m, Marginals):
         raise TypeError(
             f"m must be Marginals, not a {type(m).__name__}. Count them with "

@@ -8,6 +8,7 @@ from __future__ import annotations
 import io
 import math
 import re
+from collections.abc import Sequence
 from textwrap import fill
 from typing import TYPE_CHECKING
 
@@ -56,6 +57,15 @@ def capitalised(text: str) -> str:
 def point_digits(most: float) -> int:
     """Return how many digits points are shown with, none of which exceeds `most`."""
     return 4 if most >= 0.1 or most <= 0 else min(3 - math.floor(math.log10(most)), 9)
+
+
+def either(words: Sequence[str]) -> str:
+    """Return words as a sentence lists them.
+
+    >>> either([".csv", ".csv.gz", ".parquet"])
+    '.csv, .csv.gz or .parquet'
+    """
+    return " or ".join(filter(None, [", ".join(words[:-1]), words[-1]]))
 
 
 def number_of(count: float, what: str) -> str:

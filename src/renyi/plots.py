@@ -43,6 +43,7 @@ from renyi.validation import check_whole, import_extra
 
 if TYPE_CHECKING:
     import pandas as pd
+    from matplotlib.axes import Axes
 
 # By Okabe and Ito: distinct without seeing red or green, and on paper by lightness.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
@@ -66,7 +67,7 @@ def class_style(k: int) -> dict[str, Any]:
     return {"color": colour, "marker": marker, "markerfacecolor": inside}
 
 
-def axes(ax: Any = None, width: float = 7, height: float = 4.5) -> Any:
+def axes(ax: Axes | None = None, width: float = 7, height: float = 4.5) -> Any:
     """Return the axes that were given, or those of a figure of their own."""
     if ax is not None:
         if not hasattr(ax, "plot"):
@@ -96,7 +97,7 @@ def _shown(label: Label, width: int) -> str:
     return literal(short(label_text(label), width))
 
 
-def _owner(attribute: str, estimator: Any) -> Any:
+def _owner(attribute: str, estimator: object) -> Any:
     """Return what has an attribute: the estimator, or the classifier inside of it."""
     if hasattr(estimator, attribute):
         return estimator
@@ -146,29 +147,33 @@ class ScorecardDisplay:
     [-0.291, 0.332, -0.041]
     """
 
-    def __init__(self, frame: pd.DataFrame, *, classes: Sequence[Any]) -> None:
+    def __init__(self, frame: pd.DataFrame, *, classes: Sequence[Label]) -> None:
         self.frame = frame
         self.classes = tuple(classes)
 
     @classmethod
-    def from_estimator(cls, estimator: Any, *, ax: Any = None, **how: Any) -> Self:
+    def from_estimator(
+        cls, estimator: object, *, ax: Axes | None = None, **how: Any
+    ) -> Self:
         """Draw the scorecard of a fitted classifier or selector; `how` as in `plot`."""
         card = scorecard_of(_owner("scorecard_", estimator))
         return cls.from_scorecard(card, ax=ax, **how)
 
     @classmethod
-    def from_scorecard(cls, card: Scorecard, *, ax: Any = None, **how: Any) -> Self:
+    def from_scorecard(
+        cls, card: Scorecard, *, ax: Axes | None = None, **how: Any
+    ) -> Self:
         """Draw a scorecard; `how` as in `plot`."""
         card = scorecard_of(card)
         return cls(card.frame(), classes=card.classes).plot(ax, **how)
 
     def plot(
         self,
-        ax: Any = None,
+        ax: Axes | None = None,
         *,
         n_features: int = 10,
         n_categories: int = 12,
-        label: Any = None,
+        label: Label | None = None,
     ) -> Self:
         """Draw it on some axes, or on a figure of its own.
 
@@ -335,7 +340,7 @@ class CertificateDisplay:
         self.notes = tuple(notes)
 
     @classmethod
-    def from_estimator(cls, estimator: Any, *, ax: Any = None) -> Self:
+    def from_estimator(cls, estimator: object, *, ax: Axes | None = None) -> Self:
         """Draw the certificate of a fitted classifier, or what its rule guarantees."""
         model = _owner("certificate_", estimator)
         certificate = getattr(model, "certificate_", None)
@@ -369,7 +374,9 @@ class CertificateDisplay:
         return cls(rows, notes=[note] if note else []).plot(ax)
 
     @classmethod
-    def from_certificate(cls, certificate: Certificate, *, ax: Any = None) -> Self:
+    def from_certificate(
+        cls, certificate: Certificate, *, ax: Axes | None = None
+    ) -> Self:
         """Draw a certificate, whatever it rests on."""
         if not isinstance(certificate, Certificate):
             raise TypeError(
@@ -381,12 +388,12 @@ class CertificateDisplay:
     @classmethod
     def from_marginals(
         cls,
-        model: Any,
+        model: object,
         m: Marginals,
         *,
         level: str = "lp",
         time_limit: float | None = None,
-        ax: Any = None,
+        ax: Axes | None = None,
     ) -> Self:
         """Bound the worst error by marginals, and what any rule could promise.
 
@@ -407,17 +414,17 @@ class CertificateDisplay:
         return cls.from_report(report, ax=ax)
 
     @classmethod
-    def from_report(cls, report: BoundReport, *, ax: Any = None) -> Self:
+    def from_report(cls, report: BoundReport, *, ax: Axes | None = None) -> Self:
         """Draw the bounds of a model beside what any rule could promise."""
         c = report.certificate
         return cls._of(error_table(c, bounds=report), c, ax)
 
     @classmethod
-    def _of(cls, table: ErrorTable, c: Certificate, ax: Any) -> Self:
+    def _of(cls, table: ErrorTable, c: Certificate, ax: Axes | None) -> Self:
         notes = c.warnings if c.doubtful else ()
         return cls(table.rows, notes=notes).plot(ax)
 
-    def plot(self, ax: Any = None) -> Self:
+    def plot(self, ax: Axes | None = None) -> Self:
         """Draw it on some axes, or on a figure of its own."""
         lines = [*self._lines()]
         height = 1.1 + _ERROR_LINE * len(lines) + 0.4 * bool(self.notes)
@@ -592,7 +599,7 @@ class PathDisplay:
         self.selected = tuple(selected)
 
     @classmethod
-    def from_estimator(cls, estimator: Any, *, ax: Any = None) -> Self:
+    def from_estimator(cls, estimator: object, *, ax: Axes | None = None) -> Self:
         """Draw the path of a fitted `RenyiSelector`, and mark what it selected."""
         path = getattr(estimator, "path_", None)
         if not isinstance(path, PathResult):
@@ -600,11 +607,13 @@ class PathDisplay:
                 f"A {type(estimator).__name__} has no path: give a fitted "
                 "RenyiSelector, or a path to from_path()."
             )
-        return cls(path, selected=estimator.features_.tolist()).plot(ax)
+        return cls(
+            path, selected=_owner("features_", estimator).features_.tolist()
+        ).plot(ax)
 
     @classmethod
     def from_path(
-        cls, path: PathResult, *, selected: Iterable[str] = (), ax: Any = None
+        cls, path: PathResult, *, selected: Iterable[str] = (), ax: Axes | None = None
     ) -> Self:
         """Draw a path that `selection_path` found."""
         if not isinstance(path, PathResult):
@@ -612,21 +621,23 @@ class PathDisplay:
         return cls(path, selected=selected).plot(ax)
 
     @classmethod
-    def from_marginals(cls, m: Marginals, *, ax: Any = None) -> Self:
+    def from_marginals(cls, m: Marginals, *, ax: Axes | None = None) -> Self:
         """Find the path of marginals with the settings of `selection_path`, draw it."""
         return cls(selection_path(m)).plot(ax)
 
-    def plot(self, ax: Any = None) -> Self:
+    def plot(self, ax: Axes | None = None) -> Self:
         """Draw it on some axes, or on a figure of its own."""
         path = self.path
         count = len(path.entries)
         many = count > _NAMED
-        self.ax_ = ax = axes(ax, 7, 4.5 if many else 5.8)  # names need room
-        self.figure_ = ax.figure
+        self.ax_ = axes(ax, 7, 4.5 if many else 5.8)  # names need room
+        self.figure_ = self.ax_.figure
         k = np.arange(1, count + 1)
         if path.doubtful.any():
             shade = (k[path.doubtful][0] - 0.5, count + 0.5)
-            ax.axvspan(*shade, color="0.92", label="too many categories for the rows")
+            self.ax_.axvspan(
+                *shade, color="0.92", label="too many categories for the rows"
+            )
         lines = (
             ("worst error, rule map", path.bounds["map"], "o-", COLOURS[0]),
             ("worst error, rule sharp", path.bounds["sharp"], "s-", COLOURS[1]),
@@ -634,11 +645,11 @@ class PathDisplay:
             ("maximal correlation, at least", path.hgr, "--", GREY),
         )
         for label, values, form, colour in lines:
-            ax.plot(k, values, form, ms=3, color=colour, label=label)
+            self.ax_.plot(k, values, form, ms=3, color=colour, label=label)
         chosen = [i for i, name in enumerate(path.entries, 1) if name in self.selected]
         if chosen:
             style = {"ms": 6, "clip_on": False, "label": "selected"}
-            ax.plot(chosen, [0] * len(chosen), "k^", **style)
+            self.ax_.plot(chosen, [0] * len(chosen), "k^", **style)
         self._name(many)
         return self
 
@@ -719,7 +730,9 @@ class HGRDisplay:
         self.order = [names[k] for k in self._places]
 
     @classmethod
-    def from_estimator(cls, estimator: Any, *, ax: Any = None, **how: Any) -> Self:
+    def from_estimator(
+        cls, estimator: object, *, ax: Axes | None = None, **how: Any
+    ) -> Self:
         """Draw the columns that a classifier was trained on, from its marginals."""
         m = getattr(_owner("marginals_", estimator), "marginals_", None)
         if m is None:
@@ -732,7 +745,7 @@ class HGRDisplay:
 
     @classmethod
     def from_marginals(
-        cls, m: Marginals, *, n_columns: int = 60, ax: Any = None
+        cls, m: Marginals, *, n_columns: int = 60, ax: Axes | None = None
     ) -> Self:
         """Draw the columns of marginals, the target among them.
 
@@ -745,25 +758,25 @@ class HGRDisplay:
         return cls(hgr_matrix(m), target=m.target).plot(ax)
 
     @classmethod
-    def from_data(cls, data: Any, *, ax: Any = None) -> Self:
+    def from_data(cls, data: object, *, ax: Axes | None = None) -> Self:
         """Draw the columns of a frame, all of them alike."""
         return cls(hgr_matrix(data)).plot(ax)
 
-    def plot(self, ax: Any = None) -> Self:
+    def plot(self, ax: Axes | None = None) -> Self:
         """Draw it on some axes, or on a figure of its own."""
         count = len(self.order)
         side = min(3.2 + 0.26 * count, 14)
-        self.ax_ = ax = axes(ax, side + 1, side)
-        self.figure_ = ax.figure
+        self.ax_ = axes(ax, side + 1, side)
+        self.figure_ = self.ax_.figure
         rho = self.matrix.to_numpy(np.float64)[np.ix_(self._places, self._places)]
         look = {"vmin": 0, "vmax": 1, "cmap": "cividis", "aspect": "equal"}
-        self.im_ = ax.imshow(np.ma.masked_invalid(rho), **look)
-        ax.set_facecolor("0.85")  # of unknown pairs
+        self.im_ = self.ax_.imshow(np.ma.masked_invalid(rho), **look)
+        self.ax_.set_facecolor("0.85")  # of unknown pairs
         names = [_shown(name, _NARROW) for name in self.order]
         size = 8 if count <= 30 else 6 if count <= 60 else 4
-        ax.set_xticks(range(count), names, rotation=90, fontsize=size)
-        ax.set_yticks(range(count), names, fontsize=size)
-        for axis in (ax.get_xticklabels(), ax.get_yticklabels()):
+        self.ax_.set_xticks(range(count), names, rotation=90, fontsize=size)
+        self.ax_.set_yticks(range(count), names, fontsize=size)
+        for axis in (self.ax_.get_xticklabels(), self.ax_.get_yticklabels()):
             for text, name in zip(axis, self.order, strict=True):
                 if name == self.target:
                     text.set_fontweight("bold")
@@ -772,9 +785,11 @@ class HGRDisplay:
                 known = not np.isnan(value)
                 text = f"{value:.2f}" if known else "?"
                 colour = "black" if not known or value > 0.5 else "white"
-                ax.text(j, i, text, ha="center", va="center", fontsize=7, color=colour)
+                self.ax_.text(
+                    j, i, text, ha="center", va="center", fontsize=7, color=colour
+                )
         self._draw_tree()
-        bar = self.figure_.colorbar(self.im_, ax=ax, shrink=0.7)
+        bar = self.figure_.colorbar(self.im_, ax=self.ax_, shrink=0.7)
         bar.set_label("maximal correlation")
         return self
 

@@ -48,7 +48,7 @@ Integers = NDArray[np.int64]
 
 
 def write_proof(
-    path: Place, m: Marginals, model: Any = None, result: MinimaxResult | None = None
+    path: Place, m: Marginals, model: object = None, result: MinimaxResult | None = None
 ) -> dict[str, float]:
     """Write a file that proves bounds to a stranger, and return the numbers it proves.
 
@@ -114,8 +114,11 @@ def write_proof(
         safe = {name: _up(value) for name, value in exact.items()}
         proof["claims"] = {"gamma": safe.pop("gamma"), "bounds": safe}
     if result is not None and len(m.classes) <= _MAX_CLASSES:
-        kinds = [_program(*found) for found in _found(m, result)]
-        proof["upper"] = min(kinds, key=counts.upper)
+        programs = [
+            _program(ambiguity, multiplier, messages)
+            for ambiguity, multiplier, messages in _solved_programs(m, result)
+        ]
+        proof["upper"] = min(programs, key=counts.upper)
         proof["claims"]["upper"] = _up(counts.upper(proof["upper"]))
     if result is not None and result.worst_distribution is not None:
         witness = _witness(result.worst_distribution, int(m.n))
@@ -136,7 +139,7 @@ def _up(value: Fraction) -> float:
 # ---- the polynomial program
 
 
-def _found(
+def _solved_programs(
     m: Marginals, result: MinimaxResult
 ) -> Iterator[tuple[Ambiguity, Floats, Floats]]:
     """Yield tables, multipliers and messages; the rule of one table needs no messages.
@@ -233,10 +236,10 @@ def _pivots(A: Integers) -> tuple[Integers, Integers]:
     columns = []
     free = np.ones(len(left), bool)
     for c in range(left.shape[1]):
-        found = np.flatnonzero(left[:, c] * free)
-        if not len(found):
+        nonzero = np.flatnonzero(left[:, c] * free)
+        if not len(nonzero):
             continue
-        r = int(found[0])
+        r = int(nonzero[0])
         free[r] = False
         rows.append(r)
         columns.append(c)
@@ -282,9 +285,9 @@ def _solve(A: Integers, b: Integers) -> list[Fraction] | None:
         power *= _PRIME
         rest = (rest - A @ digit) // _PRIME
         if step == tried:
-            found = _rational(digits, power)
-            if found is not None and _fits(A, b, found):
-                return found
+            solution = _rational(digits, power)
+            if solution is not None and _fits(A, b, solution):
+                return solution
             tried *= 2
     return None
 
@@ -293,7 +296,7 @@ def _rational(digits: list[int], power: int) -> list[Fraction] | None:
     """Return the fractions of numerator and denominator below the root of power/2."""
     most = math.isqrt(power // 2)
     common = 1
-    found = []
+    fractions = []
     for x in digits:
         a = power
         b = x * common % power
@@ -307,11 +310,11 @@ def _rational(digits: list[int], power: int) -> list[Fraction] | None:
             if abs(t) > most or t == 0:
                 return None
             b, t = (b, t) if t > 0 else (-b, -t)
-            found.append(Fraction(b, t * common))
+            fractions.append(Fraction(b, t * common))
             common *= t
         else:
-            found.append(Fraction(b, common))
-    return found
+            fractions.append(Fraction(b, common))
+    return fractions
 
 
 def _fits(A: Integers, b: Integers, x: list[Fraction]) -> bool:

@@ -24,6 +24,7 @@ from renyi.solvers.calibration import softmax
 from renyi.validation import check_choice
 
 Floats = NDArray[np.float64]
+Seed = int | np.random.RandomState | None
 Keys = NDArray[np.uint64]
 Places = NDArray[np.intp]
 
@@ -37,7 +38,7 @@ def check_rule(rule: str) -> str:
     return rule
 
 
-def answers(t: Floats, codes: NDArray[Any], rule: str, random_state: Any) -> Places:
+def answers(t: Floats, codes: NDArray[Any], rule: str, random_state: Seed) -> Places:
     """Place of the class that a rule answers at each row of codes and estimates."""
     if check_rule(rule) == "map":
         return decide(t)
@@ -104,7 +105,7 @@ def decide(t: Floats) -> Places:
     return np.asarray(t.argmax(axis=1))
 
 
-def random_of(random_state: Any) -> np.random.RandomState:
+def random_of(random_state: Seed) -> np.random.RandomState:
     """Return the generator of a seed, as scikit-learn does."""
     if isinstance(random_state, numbers.Integral):
         return np.random.RandomState(int(random_state))
@@ -114,7 +115,7 @@ def random_of(random_state: Any) -> np.random.RandomState:
     return random
 
 
-def draw(proba: Floats, keys: Keys, random_state: Any) -> Places:
+def draw(proba: Floats, keys: Keys, random_state: Seed) -> Places:
     """Draw a class for each row with the given probabilities.
 
     With an integer seed the draw depends on the seed and on the row's key alone: a row

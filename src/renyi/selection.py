@@ -1,4 +1,4 @@
-r"""Feature selection: the path of Algorithm 1, and the choice of some of its features.
+r"""The path of Algorithm 1 as a result: which features enter, and what they are worth.
 
 From the largest penalty downwards features get points one after the other, in an order
 that `renyi.solvers.l1inf_path` makes as sure as it can be.
@@ -25,49 +25,24 @@ and Y. With p categories among the first k features::
     γ(z_k) = w (variance − fit_k − alpha·‖Z_k‖²)
 
 with w = 1 for two classes, ½ for more. An intercept is part of every fit.
-
-*How many features.* That depends on one number, the penalty λ. It follows from what the
-user knows: a number of features, a cap on the certified error, λ itself, or nothing at
-all. Then it is chosen by cross-validation, or, where there are no rows to hold out, the
-number of features is, by generalised cross-validation of the nested fits.
-
-*Folds.* Rows are assigned to folds at random, class by class. From counts, no fold is
-trained on rows: counts add up, so that those of the training part are a difference,
-``Q_train = (n Q − n_f Q_f)/(n − n_f)``, and the held-out risk of any points needs only
-the counts of the fold. A row of weight 2 is two rows, which may fall into different
-folds. The folds depend on the rows and the seed, not on their order, nor on whether a
-row is weighted or repeated.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from renyi.certificates.text import SELECTED
-from renyi.encoding.encoder import Encoder
-from renyi.encoding.rows import TrainingRows
 from renyi.encoding.rules import check_classes
-from renyi.encoding.tuples import AND, TupleEncoder
-from renyi.fitting import (
-    Fit,
-    Seed,
-    Settings,
-    check_counts,
-    fit_counts,
-    fit_rows,
-    has_names,
-)
-from renyi.formatting import at_most, cut, printable, rounded_down, rounded_up
+from renyi.encoding.tuples import AND
+from renyi.formatting import at_most, cut, printable, rounded_down
 from renyi.marginals.consistency import check_possible, has_few_rows
 from renyi.marginals.marginals import Marginals
-from renyi.rules import check_rule, random_of, row_keys
 from renyi.solvers.forward_selection import ALMOST_NONE, ALPHA
-from renyi.solvers.l1inf import CountsProblem, Problem, RowsProblem, cheaper_form
+from renyi.solvers.l1inf import CountsProblem, Problem
 from renyi.solvers.l1inf_path import (
     MAX_PASSES,
     N_LAMBDAS,
@@ -76,14 +51,11 @@ from renyi.solvers.l1inf_path import (
     LassoPath,
     entries,
     functions_of_earlier,
-    grid_down_to,
     penalty_grid,
     solve_entries,
-    solve_path,
     unentered,
 )
 from renyi.solvers.ridge import (
-    check_alpha,
     corrected,
     inverse_factor,
     moments,
@@ -100,11 +72,6 @@ Places = NDArray[np.int64]
 WIDTH = 40  # of a name in a text
 _SHOWN = 40  # lines of a text
 _MOST_CATEGORIES = 10_000  # of which all pairs are held: 0.8 GB
-_FOLD_TOL = 1e-3
-_GCV_GRID = np.logspace(-8, 1, 10)
-# Beyond this many copies of rows, rows are assigned whole whatever they weigh.
-_MOST_COPIES = 10_000_000
-_DUST = 1e-9
 
 
 @dataclass(frozen=True, eq=False)
@@ -452,367 +419,3 @@ def _scaled_bound(base: Floats, fit: Floats, penalty: Floats, n_classes: int) ->
         spread = float(off @ off) + fit - penalty
     gain = np.where(spread > 0, lead**2 / np.where(spread > 0, spread, 1), 0)
     return np.maximum(2 * (1 - 1 / n_classes - gain), 0)
-
-
-# ---- how many features, and the model of these
-
-
-@dataclass(frozen=True)
-class SelectionSettings:
-    """The parameters of a selection; see `RenyiSelector` for their meaning."""
-
-    n_features: int | None = None
-    penalty: float | str = "cv"
-    refit_alpha: float | str = "auto"
-    max_error: float | None = None
-    order: int = 1
-    rule: str = "map"
-    n_folds: int = 5
-    n_lambdas: int = N_LAMBDAS
-    ratio: float = RATIO
-    tol: float = TOL
-    max_passes: int = MAX_PASSES
-    random_state: Seed = 0
-
-    def __post_init__(self) -> None:
-        """Raise ValueError if a parameter is not valid."""
-        check_rule(self.rule)
-        check_whole("order", self.order, 1)
-        check_alpha(self.refit_alpha)
-        if isinstance(self.penalty, str):
-            if self.penalty not in ("cv", "cv-1se"):
-                raise ValueError(
-                    "penalty must be 'cv', 'cv-1se' or a positive number, not "
-                    f"{self.penalty!r}."
-                )
-        else:
-            advice = ". Without a penalty, use RenyiClassifier"
-            check_positive("penalty", self.penalty, advice)
-        if self.n_features is not None:
-            check_whole("n_features", self.n_features, 1)
-        if self.max_error is not None:
-            check_share("max_error", self.max_error)
-        check_whole("n_folds", self.n_folds, 2)
-        check_path_settings(self.n_lambdas, self.ratio, self.tol, self.max_passes)
-        given = {
-            "n_features": self.n_features is not None,
-            "max_error": self.max_error is not None,
-            "penalty": not isinstance(self.penalty, str),
-        }
-        named = [name for name, is_given in given.items() if is_given]
-        if len(named) > 1:
-            raise ValueError(
-                f"{named[0]} and {named[1]} cannot be combined: each of them says how "
-                "many features to select."
-            )
-
-    def refit_settings(self, n_classes: int) -> Settings:
-        """Return the settings of the refit."""
-        # With more than two classes, scores that were not mapped promise more.
-        plain = self.max_error is not None and n_classes > 2
-        return Settings(
-            order=self.order,
-            alpha=self.refit_alpha,
-            rule=self.rule,
-            random_state=self.random_state,
-            calibration=None if plain else "auto",
-        )
-
-
-@dataclass(frozen=True, eq=False)
-class Selection:
-    """Selected features, and the model that was refitted on them.
-
-    Parameters
-    ----------
-    features : tuple of str
-        The features, in order of entry.
-    columns : ndarray
-        Places of the table's columns that occur in them, ascending.
-    penalty : float
-        The penalty at which they were selected; see `RenyiSelector`.
-    path : PathResult
-        The whole path.
-    cv : CrossValidation or None
-        Held-out risks, if they decided.
-    fit : Fit
-        The refitted model.
-    encoder : Encoder
-        The encoder of all columns.
-    """
-
-    features: tuple[str, ...]
-    columns: Places
-    penalty: float
-    path: PathResult
-    cv: CrossValidation | None
-    fit: Fit
-    encoder: Encoder
-
-
-Refit = Callable[[Places], Fit]
-
-
-def select_rows(rows: TrainingRows, settings: SelectionSettings) -> Selection:
-    """Select features by encoded rows, and refit on them."""
-    sizes = rows.encoder.columns.sizes
-    K = len(rows.target.categories)
-    problem = RowsProblem(rows.codes, sizes, rows.y, K, rows.sample_weight)
-    model = settings.refit_settings(K)
-
-    def refit(places: Places) -> Fit:
-        encoder = _part_of(rows.encoder, places)
-        return fit_rows(replace(rows, encoder=encoder, codes=rows.codes[places]), model)
-
-    chooser = _Chooser(cheaper_form(problem), problem, rows.encoder, refit, settings)
-    return chooser.selection()
-
-
-def select_counts(m: Marginals, settings: SelectionSettings) -> Selection:
-    """Select features by pair counts, and refit on them."""
-    model = settings.refit_settings(len(m.classes))
-    check_counts(m, model)
-
-    def refit(places: Places) -> Fit:
-        encoder = _part_of(m.encoder, places)
-        part = m.select(encoder.feature_names)
-        encoder = replace(encoder, columns=part.settings.columns)
-        fit = fit_counts(replace(part, settings=encoder), model)
-        return replace(fit, named=has_names(m.encoder))
-
-    return _Chooser(counts_problem(m), None, m.encoder, refit, settings).selection()
-
-
-class _Chooser:
-    """The choice of features of one problem; `path` grows where that is needed."""
-
-    path: PathResult
-
-    def __init__(
-        self,
-        problem: Problem,
-        rows: RowsProblem | None,
-        encoder: Encoder,
-        refit: Refit,
-        settings: SelectionSettings,
-    ) -> None:
-        self.problem = problem
-        self.rows = rows
-        self.encoder = encoder
-        self.refit = refit
-        self.settings = settings
-        self.names = encoder.feature_names
-        self.cv: CrossValidation | None = None
-
-    def selection(self) -> Selection:
-        """Choose the features, refit on them, and return what came of it."""
-        n_features = self.settings.n_features
-        if n_features is not None and n_features > len(self.names):
-            raise ValueError(
-                f"n_features={n_features} is more than the {len(self.names)} features "
-                "there are."
-            )
-        self.grid = self._grid()
-        self._follow(n_features or 0)
-        places, penalty = self._choice()
-        fit = self.refit(np.sort(places))
-        if len(places) < len(self.names):
-            fit = replace(fit, notes=(*fit.notes, ("selected-features", SELECTED)))
-        return Selection(
-            tuple(self.names[i] for i in places.tolist()),
-            _columns_in(self.encoder, places),
-            penalty,
-            self.path,
-            self.cv,
-            fit,
-            self.encoder,
-        )
-
-    def _follow(self, at_least: int) -> None:
-        """Compute the path, down to so many features."""
-        self.path = entry_path(
-            self.problem,
-            self.names,
-            self.grid,
-            tol=self.settings.tol,
-            at_least=at_least,
-            max_passes=self.settings.max_passes,
-        )
-
-    def _choice(self) -> tuple[Places, float]:
-        """Return the places of the features, and the penalty."""
-        settings = self.settings
-        if settings.max_error is not None:
-            return self._first(self._fewest(settings.max_error))
-        if settings.n_features is not None:
-            return self._first(settings.n_features)
-        if not isinstance(settings.penalty, str):
-            return self._active(float(self.grid[-1]))
-        if self.rows is None:
-            return self._first(self._by_gcv())
-        folds = assign_folds(self.rows, settings.n_folds, settings.random_state)
-        tol = max(settings.tol, _FOLD_TOL)
-        self.cv = cross_validate(self.rows, self.problem, self.grid, folds, tol)
-        best = self.cv.best(one_error=settings.penalty == "cv-1se")
-        return self._active(float(self.grid[best]))
-
-    def _grid(self) -> Floats:
-        """Return the penalties to try, down to the one given."""
-        settings = self.settings
-        grid = penalty_grid(self.problem, settings.n_lambdas, settings.ratio)
-        if isinstance(settings.penalty, str):
-            return grid
-        least = float(settings.penalty)
-        if least >= grid[0]:
-            raise ValueError(
-                f"penalty={least:g} selects no feature. Choose one below {grid[0]:.4g}."
-            )
-        # The same penalties as ever above it, so that features enter where they do.
-        return grid_down_to(grid, least)
-
-    def _first(self, k: int) -> tuple[Places, float]:
-        """Return the first features in order of entry, and the penalty."""
-        return self.path.places[:k], float(self.path.lambdas[k - 1])
-
-    def _active(self, penalty: float) -> tuple[Places, float]:
-        """Return the features with points at a penalty, or the first, and it."""
-        path = self.path
-        where = int(np.abs(path.lasso.lambdas - penalty).argmin())
-        active = path.lasso.active[where, path.places] & ~np.isnan(path.lambdas)
-        return (path.places[active], penalty) if active.any() else self._first(1)
-
-    def _fewest(self, cap: float) -> int:
-        """Return the least number of features with a certified error of `cap`."""
-        own = self.settings.rule
-        rule = "map" if own == "map" else "sharp"
-        while True:
-            # No refit on these features does better than the one of the path.
-            for k in (np.flatnonzero(self.path.bounds[rule] <= cap) + 1).tolist():
-                fit = self.refit(np.sort(self.path.places[:k]))
-                if fit.certificate_.bounds[own] <= cap:
-                    return int(k)
-            if len(self.path.entries) == self.path.n_features:
-                break
-            self._follow(self.path.n_features)
-        bounds = self.refit(np.sort(self.path.places)).certificate_.bounds
-        advice = "Increase max_error"
-        if bounds["sharp"] <= cap:
-            sharp = rounded_up(bounds["sharp"])
-            advice += f", or choose rule='sharp', which reaches {sharp:.4f}"
-        raise ValueError(
-            f"max_error={cap:g} cannot be certified: a model of all "
-            f"{len(self.path.entries)} features reaches "
-            f"{rounded_up(bounds[own]):.4f} with rule {own!r}. {advice}."
-        )
-
-    def _by_gcv(self) -> int:
-        """Return the number of features of least generalised cross-validation."""
-        n = self.problem.n
-        counts = self.problem.counted(self.path.places)
-        tried = [
-            nested_fits(counts, alpha).gcv(n) for alpha in len(counts.sizes) * _GCV_GRID
-        ]
-        risks = np.min(tried, axis=0)
-        if not np.isfinite(risks).any():
-            raise ValueError(
-                f"The total weight {n:g} of the marginals is too small to choose "
-                "features: it stands for the number of rows. Scale the marginals to "
-                "counts, or set n_features."
-            )
-        return int(np.flatnonzero(risks <= risks.min() * (1 + 1e-9))[0]) + 1
-
-
-def _part_of(encoder: Encoder, places: Places) -> Encoder:
-    """Return the encoder of some features, and of no columns but theirs."""
-    columns = encoder.columns.take(places.tolist())
-    if not isinstance(encoder, TupleEncoder):
-        return replace(encoder, columns=columns)
-    base = encoder.base.take(_columns_in(encoder, places).tolist())
-    return replace(encoder, columns=columns, base=base)
-
-
-def _columns_in(encoder: Encoder, places: Places) -> Places:
-    """Return the columns of the table that occur in some features, ascending."""
-    if not isinstance(encoder, TupleEncoder):
-        return np.sort(places)
-    members = [encoder.members[i] for i in places.tolist()]
-    return np.unique(np.array(members, np.int64))
-
-
-# ---- cross-validation
-
-
-class CrossValidation(NamedTuple):
-    """Held-out risk of each penalty.
-
-    Parameters
-    ----------
-    lambdas : ndarray of shape (L,)
-        The penalties, falling.
-    risks, standard_errors : ndarray of shape (L,)
-        Mean held-out γ, and the standard errors of these means, over the folds.
-    mistakes : ndarray of shape (L,)
-        Share of held-out rows that the rule map gets wrong, without any refit.
-    n_folds : int
-        Number of folds; fewer than were asked for if there are not as many rows.
-    """
-
-    lambdas: Floats
-    risks: Floats
-    standard_errors: Floats
-    mistakes: Floats
-    n_folds: int
-
-    def best(self, one_error: bool = False) -> int:
-        """Return the place of the penalty of least risk, the largest among equals.
-
-        With `one_error`, the largest whose risk is within a standard error of that.
-        """
-        least = int(self.risks.argmin())
-        room = self.standard_errors if one_error else 1e-9 * np.abs(self.risks)
-        return int(np.flatnonzero(self.risks <= self.risks[least] + room[least])[0])
-
-
-def assign_folds(rows: RowsProblem, n_folds: int, random_state: Seed = 0) -> Floats:
-    """Return the weight of every row in every fold, as many as rows at most."""
-    n = len(rows.y)
-    sample_weight = np.ones(n) if rows.sample_weight is None else rows.sample_weight
-    copies = np.ceil(np.maximum(sample_weight, 1)).astype(np.int64)
-    if copies.sum() > _MOST_COPIES:
-        copies = np.ones(n, np.int64)
-    row = np.repeat(np.arange(n), copies)
-    weight = (sample_weight / copies)[row]
-    label = rows.y[row]
-    known = np.lexsort((weight, row_keys(rows.codes)[row], label))
-    shuffled = known[random_of(random_state).permutation(len(row))]
-    by_class = shuffled[np.argsort(label[shuffled], kind="stable")]
-    n_folds = min(n_folds, len(row))
-    fold = np.empty(len(row), np.int64)
-    fold[by_class] = np.arange(len(row)) % n_folds
-    flat = np.bincount(fold * n + row, weight, minlength=n_folds * n)
-    return np.asarray(flat.reshape(n_folds, n), np.float64)
-
-
-def cross_validate(
-    rows: RowsProblem, whole: Problem, lambdas: Floats, folds: Floats, tol: float
-) -> CrossValidation:
-    """Train without each fold; return the held-out risk of each penalty."""
-    weight = np.ones(len(rows.y)) if rows.sample_weight is None else rows.sample_weight
-    risks = np.zeros((len(folds), len(lambdas)))
-    wrong = np.zeros((len(folds), len(lambdas)))
-    for k, fold in enumerate(folds):
-        inside = rows.part(fold)
-        if isinstance(whole, CountsProblem):
-            counts = inside.counted()
-            path = solve_path(whole.without(counts), lambdas, tol)
-            risks[k] = counts.risks(path)
-        else:
-            rest = weight - fold
-            rest[rest < _DUST * weight] = 0
-            path = solve_path(rows.part(rest), lambdas, tol)
-            risks[k] = inside.risks(path)
-        wrong[k] = inside.errors(path)
-    share = folds.sum(axis=1) / folds.sum()
-    mean = share @ risks
-    spread = np.sqrt(share @ (risks - mean) ** 2 / max(len(folds) - 1, 1))
-    return CrossValidation(lambdas, mean, spread, share @ wrong, len(folds))

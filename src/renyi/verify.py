@@ -40,7 +40,7 @@ STEPS = 10**7
 UNIT = 2**50  # numbers of a proof are whole multiples of 1/UNIT
 
 
-def check(holds: Any, why: str, answer: int = 2) -> None:
+def check(holds: object, why: str, answer: int = 2) -> None:
     """End with an answer unless something holds."""
     if not holds:
         raise AssertionError(answer, why)
@@ -112,10 +112,12 @@ class Counts:
         check(whole, "it is weighted or sparse, which is not checked here", 1)
         self.columns = described(header["columns"], header["encoder"])
         ends = [*accumulate((size for size, *_ in self.columns.values()), initial=0)]
-        self.blocks, D, width = [*map(range, ends, ends[1:])], *ends[-2:]
+        self.blocks = [*map(range, ends, ends[1:])]
+        D, width = ends[-2:]
         check(len(every) == width**2, "its counts do not fit its columns")
         check((width - D) * size < 2**29, "it has too many classes", 1)
-        self.rows, (self.target, (_, level, _)) = header["n"], self.columns.popitem()
+        self.rows = header["n"]
+        self.target, (_, level, _) = self.columns.popitem()
         check(self.target == header["target"], "its target is not its last column", 1)
         self.classes = json.dumps(json.loads(level)["categories"])
         self.table = [numbers[k * width : (k + 1) * width] for k in range(width)]
@@ -263,7 +265,7 @@ class Counts:
 def answer(marginals: str, model: str = "", proof: str = "") -> tuple[int, str, Any]:
     """Return 0, 1 or 2, why, and claims: what, the number, the exact one, if proved."""
     at = marginals
-    found = []
+    claims = []
     read = []
     try:
         for at, kind in (marginals, ""), (model, "renyi-model"), (proof, "renyi-proof"):
@@ -288,18 +290,20 @@ def answer(marginals: str, model: str = "", proof: str = "") -> tuple[int, str, 
         if "gamma" in claimed:
             exact = C.bounds(card)
             each = [("gamma", claimed["gamma"]), *claimed["bounds"].items()]
-            found = [(k, v, exact[k], exact[k] <= v) for k, v in each]
+            claims = [(k, v, exact[k], exact[k] <= v) for k, v in each]
         at = proof or at
         for what, holds in ("upper", le), ("lower", ge):
             if what in claimed:
                 bound = getattr(C, what)(P[what])
                 number = claimed[what]
-                found.append((f"{what}, any rule", number, bound, holds(bound, number)))
+                claims.append(
+                    (f"{what}, any rule", number, bound, holds(bound, number))
+                )
     except Exception as error:
         known = type(error) is AssertionError and len(error.args) == 2
         code, why = error.args if known else (2, f"it is not valid ({error!r:.60})")
         return code, f"{at!r}: {why}", []
-    return int(not all(row[3] for row in found)), "", found
+    return int(not all(row[3] for row in claims)), "", claims
 
 
 if __name__ == "__main__":
@@ -307,8 +311,8 @@ if __name__ == "__main__":
     parser.add_argument("model", nargs="?", default="", help="model (.json), or none")
     parser.add_argument("marginals", help="counts of pairs (.renyi)")
     parser.add_argument("--proof", default="", help="what --proof wrote (.json)")
-    code, why, found = answer(**vars(parser.parse_args()))
-    for what, number, exact, _ in found:
+    code, why, claims = answer(**vars(parser.parse_args()))
+    for what, number, exact, _ in claims:
         print(what, number, Decimal(exact.numerator) / exact.denominator, sep=", ")
     print(("proved", "not proved", "wrong file")[code], why, sep=": " if why else "")
     raise SystemExit(code)

@@ -346,11 +346,8 @@ def test_plain_form_of_steps(votes):
         [{**step, "upper": "x"}],
         [{**step, "upper": 1.5}],
         [{**step, "lower": -0.5}],
-        [{**step, "seconds": -1}],
         [{**step, "more": 1}],
         [{"name": "closed form"}],
-        [{**step, "upper": step["upper"] / 2}],  # less than the bound it is behind
-        plain["steps"][:1],
     ):
         with pytest.raises(ValueError, match="its certificate"):
             Certificate.from_dict({**plain, "steps": steps})

@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 
 import renyi
-from renyi.endings import EXPORTS
+from renyi.cli.parser import EXPORTS
 from support.commandline import Done, save, table
 from support.engines import duckdb
 from support.exported import in_python

@@ -178,12 +178,12 @@ COMPUTED = {
     "duckdb": [
         "CREATE TABLE t AS SELECT 1 AS y FROM range(100)",
         "CREATE VIEW seen AS SELECT repeat('x', 4000000000) AS a, y FROM t",
-        "CREATE TABLE made (y INT, a TEXT AS (repeat('x', 4000000000)))",
+        "CREATE TABLE made (y INT, a TEXT AS (repeat('x', 4 * y)))",
     ],
     "sqlite": [
         "CREATE TABLE t AS SELECT 1 AS y",
         "CREATE VIEW seen AS SELECT hex(zeroblob(8000000)) AS a, y FROM t",
-        "CREATE TABLE made (y INT, a TEXT AS (hex(zeroblob(8000000))))",
+        "CREATE TABLE made (y INT, a TEXT AS (hex(zeroblob(8))))",
         "CREATE VIRTUAL TABLE words USING fts5(y, a)",
     ],
 }
@@ -239,3 +239,18 @@ def test_nothing_is_left_beside_a_file_with_a_log(
     m = Marginals.from_file(path, table="t", target="y")
     assert m.n == 3
     assert contents(tmp_path) == before
+
+
+def test_a_damaged_statement_is_named_with_its_file(tmp_path: Path) -> None:
+    """SQLite quotes the statement in its error, in bytes that are not UTF-8."""
+    path = tmp_path / "x.sqlite"
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute('CREATE TABLE "t" (a TEXT, y INT)')
+        connection.execute("INSERT INTO t VALUES ('u', 0), ('v', 1)")
+        connection.commit()
+    data = path.read_bytes()
+    assert b' "t" (' in data
+    path.write_bytes(data.replace(b' "t" (', b'\xff\xfft" ('))
+    with pytest.raises(ValueError, match=r"x\.sqlite cannot be read") as raised:
+        Marginals.from_file(path, target="y", table="t")
+    assert not isinstance(raised.value, UnicodeError)

@@ -16,10 +16,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from renyi import endings
 from renyi.certificates.text import few_rows
 from renyi.cli import main, output
-from renyi.formatting import HIDDEN, printable
+from renyi.cli.parser import WRITTEN
+from renyi.formatting import HIDDEN, either, printable
+from renyi.sources import suffixes
 from support.commandline import Done, Run, process, save
 
 # Clears the screen, sets the title, is a C1 control, and shows what follows backwards.
@@ -275,12 +276,12 @@ def test_endings_are_named_in_one_list(run: Run) -> None:
     Path("t.xls").write_text("a")
     refused = run("fit", "t.xls", "--target", "y").err
     shown = " ".join(run("fit", "--help").out.split())
-    assert endings.TABLES in refused
-    assert endings.TABLES in shown
-    written = endings.either(endings.WRITTEN)
+    assert suffixes.TABLES in refused
+    assert suffixes.TABLES in shown
+    written = either(WRITTEN)
     for each in ("predict", "minimax"):
         assert written in " ".join(run(each, "--help").out.split())
-    for ending in (*endings.CSV, *endings.PARQUET, *endings.ARROW):
+    for ending in (*suffixes.CSV, *suffixes.PARQUET, *suffixes.ARROW):
         save(pd.DataFrame({"a": [1]}), f"t{ending}")
         told = run("fit", f"t{ending}", "--target", "y").err
         assert "format is unknown" not in told

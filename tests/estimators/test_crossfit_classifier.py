@@ -17,9 +17,9 @@ from renyi import (
     verify,
 )
 from renyi.certificates.heldout import average, crossfit_bounds
+from renyi.crossfitting import judged_half, split_rows
 from renyi.datasets import load
 from renyi.encoding import recoding
-from renyi.estimators.crossfit import judged_half, split_rows
 from support.manners import all_checks
 from support.noisyrows import noisy
 

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 import renyi
-from renyi.selection import assign_folds
+from renyi.selecting import assign_folds
 from renyi.solvers.l1inf import RowsProblem
 from renyi.solvers.l1inf_path import solve_path
 from support.joints import one_hot

@@ -102,6 +102,20 @@ def within(raw: bytes, rng: Random, others: list[bytes]) -> bytes:
     return of_bytes(raw[:size], rng, others) + raw[size:]
 
 
+def in_place(raw: bytes, rng: Random, others: list[bytes]) -> bytes:
+    """Change some bytes that are not zero, of a file of any size, or cut its end.
+
+    Files with checksums are left as they are now and then, or none would be accepted.
+    """
+    if rng.random() < 0.1:
+        return raw
+    data = bytearray(raw)
+    used = [k for k, byte in enumerate(raw) if byte]
+    for _ in range(rng.choice([1, 2, 8])):
+        data[rng.choice(used)] = rng.randrange(256)
+    return bytes(data[: rng.choice([len(data), len(data), rng.randrange(len(data))])])
+
+
 # ---- JSON documents
 
 

@@ -12,6 +12,7 @@ import gzip
 import io
 import json
 import re
+import sqlite3
 import tempfile
 from collections.abc import Callable
 from fractions import Fraction
@@ -48,6 +49,7 @@ from renyi.genotypes.scores import GenotypeScores, read_scores
 from renyi.solvers.calibration import Calibration
 from renyi.sources.csv import CsvFile
 from renyi.sources.files import read_table
+from support.engines import duckdb
 from support.forgeries import signed
 from support.studies import codes, save_pgen, save_study
 
@@ -230,6 +232,28 @@ def _query(path: Path) -> None:
     hold(queried.digest == plain.digest, f"{queried} by a query, {plain} without")
 
 
+def _database(path: Path) -> None:
+    """Count the table of a database file."""
+    _consistent(Marginals.from_file(path, target="y", table="rows"))
+
+
+def _sqlite_seeds() -> list[bytes]:
+    with tempfile.TemporaryDirectory() as folder:
+        place = Path(folder, "rows.sqlite")
+        with contextlib.closing(sqlite3.connect(place)) as connection:
+            _seed_table().to_pandas().to_sql("rows", connection, index=False)
+        return [place.read_bytes()]
+
+
+def _duckdb_seeds() -> list[bytes]:
+    with tempfile.TemporaryDirectory() as folder:
+        place = Path(folder, "rows.duckdb")
+        with duckdb.connect(str(place)) as connection:
+            connection.register("seed", _seed_table())
+            connection.execute("CREATE TABLE rows AS FROM seed")
+        return [place.read_bytes()]
+
+
 def _either(count: Callable[[], Marginals]) -> Any:
     try:
         return count()
@@ -242,9 +266,8 @@ def _either(count: Callable[[], Marginals]) -> Any:
 
 def _written(path: Path) -> None:
     """Write the cells of a file in every format, and read them again."""
-    file = CsvFile(path)
-    check_names(file.header.names, path)
-    table = file.read_whole(file.header.names)
+    table = _cells(path)
+    check_names(table.column_names, path)
     if not table.num_rows:
         raise ValueError(f"{path} has no rows")
     rows = table.to_pandas(strings_to_categorical=False).astype(object)
@@ -265,7 +288,10 @@ def _cells(path: Path) -> pa.Table:
     if path.suffix == ".parquet":
         return pq.read_table(path).replace_schema_metadata()
     file = CsvFile(path)
-    return file.read_whole(file.header.names)
+    names = file.header.names
+    texts = pa.schema([(name, pa.string()) for name in names])
+    batches = [b for unit in file.units(0, names, names) for b in unit.read()]
+    return pa.Table.from_batches([b.cast(texts) for b in batches], texts)
 
 
 # ---- genotypes
@@ -439,6 +465,8 @@ TARGETS = {
         _table,
         False,
     ),
+    "sqlite": Target(".sqlite", _sqlite_seeds, _BINARY, _database, False),
+    "duckdb": Target(".duckdb", _duckdb_seeds, (mutations.in_place,), _database, False),
     "parquet": Target(
         ".parquet", _parquet_seeds, (mutations.of_parquet, *_BINARY), _table, False
     ),

@@ -121,6 +121,7 @@ def test_commands_that_train_and_answer_leave_scikit_learn_alone(
         ["predict", f"{model}.json", "votes", "--out", f"{model}.csv"],
         ["certify", f"{model}.json", f"{model}.renyi"],
         ["select", "votes", "--n-features", "2"],
+        ["fit", "votes", "--confidence", "0.9"],
         ["marginals", "build", "votes", "--out", f"{model}.renyi"],
     ]
     code = (

@@ -211,15 +211,6 @@ def test_spaces_around_labels_are_dropped(tmp_path: Path) -> None:
     assert batch.to_pydict() == {"b": ["1"] * 3, "a": [" x", "x ", "x"]}
 
 
-def test_measurements_are_read_as_text(tmp_path: Path) -> None:
-    path = tmp_path / "table.csv"
-    path.write_text("a,b\n" + "".join(f" {k} ,{k % 3}\n" for k in range(5_000)))
-    (unit,) = csv.CsvFile(path).units(0, ["a", "b"])
-    (batch,) = unit.read()
-    assert batch.schema.types == [pa.string(), csv.TEXT]
-    assert batch.column(0).to_pylist() == [str(k) for k in range(5_000)]
-
-
 def test_rows_are_scored_alike_wherever_pieces_end(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

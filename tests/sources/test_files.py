@@ -80,8 +80,9 @@ def test_type_is_that_of_the_whole_column(tmp_path: Path) -> None:
 
 def test_own_missing_codes_do_not_make_labels(tmp_path: Path) -> None:
     path = write(tmp_path, "a,b\n1.5,x\nNA,y\n-9,z\n2,z\n")
-    with pytest.warns(DataWarning, match="--missing NA"):
+    with pytest.warns(DataWarning, match="'NA'.*pass it as a missing code") as seen:
         assert str(files.read_table(path)["a"].type) == "string"
+    assert seen[0].message.options == ("missing=NA",)
     column = files.read_table(path, missing=("NA", -9))["a"]
     assert column.to_pylist() == [1.5, None, None, 2.0]
 

@@ -276,7 +276,7 @@ def greedy_tree(tables: ClassTables) -> tuple[list[Edge], list[float]]:
     equal = errors <= errors.min() + _FALL
     first = divmod(int(np.where(equal, information, -1.0).argmax()), len(sizes))
     growth = _Growth(tables, loss, information, [first])
-    while len(growth.edges) < len(information) - 1 and growth.found.value > _FALL:
+    while len(growth.edges) < len(information) - 1 and growth.solution.value > _FALL:
         growth.grow()
     return spanning_tree(information, growth.edges), growth.bounds
 
@@ -297,20 +297,20 @@ class _Growth:
         self.bounds: list[float] = []
         self._take(self._solve(self.edges))
 
-    def _take(self, found: TreeSolution) -> None:
+    def _take(self, solution: TreeSolution) -> None:
         """Go on with the solution along the tree; its bound never rises."""
-        self.errors = self._noted(self.edges, found)
-        self.found = found
-        self.bounds.append(min([found.value, *self.bounds[-1:]]))  # but for rounding
+        self.errors = self._noted(self.edges, solution)
+        self.solution = solution
+        self.bounds.append(min([solution.value, *self.bounds[-1:]]))  # but for rounding
 
     def _solve(self, edges: list[Edge]) -> TreeSolution:
         return solve_tree(self.tables.ambiguity(edges, alone=False), interior=False)
 
-    def _noted(self, edges: list[Edge], found: TreeSolution) -> Floats:
+    def _noted(self, edges: list[Edge], solution: TreeSolution) -> Floats:
         """Errors by category; of two classes they are a witness for later."""
-        errors = margins(edges, found.errors, self.tables.spans)
+        errors = margins(edges, solution.errors, self.tables.spans)
         if len(self.tables.pairs) == 2:
-            self.witnesses.add(errors, float(found.errors[0].sum()))
+            self.witnesses.add(errors, float(solution.errors[0].sum()))
         return errors
 
     def grow(self) -> None:
@@ -320,7 +320,7 @@ class _Growth:
         hangs = inside[:, None] & ~inside  # a new feature from one of the tree
         trials = self._trials(hangs)
         edge = min(trials, key=lambda e: trials[e].value, default=None)
-        if edge is None or trials[edge].value >= self.found.value - _FALL:
+        if edge is None or trials[edge].value >= self.solution.value - _FALL:
             informative = np.where(hangs, self.information, -np.inf)
             edge = divmod(int(informative.argmax()), len(informative))  # no bound falls
         self.edges.append(edge)
@@ -332,26 +332,26 @@ class _Growth:
         excess = np.maximum(self.errors[:, None] - self.allowed, 0.0)
         falls = np.add.reduceat(excess, self.starts, axis=0)
         falls = np.where(hangs, falls, -np.inf)
-        found: dict[Edge, TreeSolution] = {}
-        least = self.found.value - _FALL
+        solutions: dict[Edge, TreeSolution] = {}
+        least = self.solution.value - _FALL
         for place in np.argsort(-falls, axis=None, kind="stable")[:_CANDIDATES]:
             edge = divmod(int(place), len(falls))
-            if self.found.value - falls[edge] >= least:
+            if self.solution.value - falls[edge] >= least:
                 break
             if not self.witnesses.prove(edge, least):
-                found[edge] = self._solve([*self.edges, edge])
-                self._noted([*self.edges, edge], found[edge])
-                least = min(least, found[edge].value)
-        return found
+                solutions[edge] = self._solve([*self.edges, edge])
+                self._noted([*self.edges, edge], solutions[edge])
+                least = min(least, solutions[edge].value)
+        return solutions
 
 
 def margins(edges: list[Edge], tables: list[Floats], spans: list[slice]) -> Floats:
     """Margins of a measure on all features of a tree, from its tables on the edges."""
-    found = np.zeros(spans[-1].stop)
+    sums = np.zeros(spans[-1].stop)
     for (i, j), cells in zip(edges, tables, strict=True):
-        found[spans[i]] = cells.sum(axis=1)
-        found[spans[j]] = cells.sum(axis=0)
-    return found
+        sums[spans[i]] = cells.sum(axis=1)
+        sums[spans[j]] = cells.sum(axis=0)
+    return sums
 
 
 class Witnesses:

@@ -210,12 +210,12 @@ class MinimaxProbabilityMachine(CountsClassifier):
         check_is_fitted(self)
         return self._guarantee
 
-    def decision_function(self, X: Any) -> Floats:
+    def decision_function(self, X: object) -> Floats:
         """Return ``aᵀw − b`` of each row: positive for the second class."""
         codes = self._codes(X)
         return np.asarray(self.scorecard_.scores(codes)[:, 0])
 
-    def predict(self, X: Any) -> NDArray[Any]:
+    def predict(self, X: object) -> NDArray[Any]:
         """Class of each row: the side of the half space it is on."""
         side = (self.decision_function(X) > 0).astype(np.intp)
         return np.asarray(self.classes_[side])

@@ -57,9 +57,9 @@ def conditional_information(class_counts: NDArray[Any], sizes: NDArray[Any]) -> 
         ratio = np.divide(counts, expected, out=np.ones(counts.shape), where=seen)
         total += np.where(seen, counts, 0) * np.log(ratio)
         mass += rows
-    found = block_sums(total, sizes) / max(mass, 1e-300)
-    np.fill_diagonal(found, 0.0)
-    return np.asarray(np.maximum(found, 0.0))
+    information = block_sums(total, sizes) / max(mass, 1e-300)
+    np.fill_diagonal(information, 0.0)
+    return np.asarray(np.maximum(information, 0.0))
 
 
 def spanning_tree(weights: Floats, begun: Iterable[Edge] = ()) -> list[Edge]:
@@ -203,7 +203,7 @@ class TreeAugmentedNaiveBayes(CountsClassifier):
         names = m.feature_names
         self.edges_ = [(names[i], names[j]) for i, j in edges]
 
-    def predict_proba(self, X: Any) -> Floats:
+    def predict_proba(self, X: object) -> Floats:
         """Probability of each class at each row, by Bayes' rule.
 
         Where no class allows the row, it is that of the classes alone.
@@ -213,11 +213,11 @@ class TreeAugmentedNaiveBayes(CountsClassifier):
         nowhere = np.isneginf(joint).all(axis=1, keepdims=True)
         return softmax(np.where(nowhere, self.tree_.priors, joint))
 
-    def predict_log_proba(self, X: Any) -> Floats:
+    def predict_log_proba(self, X: object) -> Floats:
         """Return the logarithm of `predict_proba`."""
         return _log(self.predict_proba(X))
 
-    def predict(self, X: Any) -> NDArray[Any]:
+    def predict(self, X: object) -> NDArray[Any]:
         """Most probable class of each row."""
         best = self.predict_proba(X).argmax(axis=1)
         return np.asarray(self.classes_[best])

@@ -123,15 +123,15 @@ def closed_form(card: Scorecard, match: Match) -> ClosedForm:
     if card.mapped is not card:
         match = card.mapped.match(match.marginals)
         mapped = moments_of_marginals(match)
-    found = bounds_of_moments(moments, card, mapped)
+    bounds = bounds_of_moments(moments, card, mapped)
     then = time.perf_counter()
     within = _class_conditional(match)
     if within is not None:
         by_class = _class_scores(within, match.classes)
         ranking = _ranking(by_class, within.score_error)
         least = cantelli(within, match.classes)
-        found = found._replace(conditional=least, ranking=ranking)
-    return found._replace(seconds=(then - begun, time.perf_counter() - then))
+        bounds = bounds._replace(conditional=least, ranking=ranking)
+    return bounds._replace(seconds=(then - begun, time.perf_counter() - then))
 
 
 def bounds_of_moments(
@@ -143,9 +143,9 @@ def bounds_of_moments(
     """
     if mapped is not None:
         decisions = bounds_of_moments(mapped, card.mapped).bounds["map"]
-        found = bounds_of_moments(moments, card)
-        bounds = {**found.bounds, "map": decisions}
-        return found._replace(bounds=bounds, conditional=mapped.conditional)
+        own = bounds_of_moments(moments, card)
+        bounds = {**own.bounds, "map": decisions}
+        return own._replace(bounds=bounds, conditional=mapped.conditional)
     K = len(moments.priors)
     B = _risk(moments, card)
     scaled = _gain(moments, card)
@@ -217,8 +217,19 @@ def moments_of_marginals(match: Match) -> ScoreMoments:
         error = float(score_error(P, b, columns.sizes) + off_rounding / priors.min())
         most = float(pooled / priors.min())  # of one variance, if the other is 0
         by_class = ClassScores(means, pooled / priors, most, error)
-    found = (risk, rounding, spread, lead, off_rounding, F, columns, by_class)
-    return ScoreMoments(m.n, used, priors, *found)
+    return ScoreMoments(
+        n=m.n,
+        n_indicators=used,
+        priors=priors,
+        risk=risk,
+        rounding=rounding,
+        spread=spread,
+        lead=lead,
+        off_rounding=off_rounding,
+        F=F,
+        columns=columns,
+        by_class=by_class,
+    )
 
 
 def _squares(Q: Table, mu: Floats, P: Floats, b: Floats) -> Floats:
@@ -273,8 +284,20 @@ def moments_of_rows(
         pooled = (math.sqrt(priors @ squares) + error) ** 2 + near
         most = float(pooled / priors.min())
         by_class = ClassScores(means, pooled / priors, most, error + near)
-    found = (risk, rounding, spread, lead, off_rounding, F, columns, by_class)
-    return ScoreMoments(total, used, priors, *found, conditional)
+    return ScoreMoments(
+        n=total,
+        n_indicators=used,
+        priors=priors,
+        risk=risk,
+        rounding=rounding,
+        spread=spread,
+        lead=lead,
+        off_rounding=off_rounding,
+        F=F,
+        columns=columns,
+        by_class=by_class,
+        conditional=conditional,
+    )
 
 
 def _moments_within(
@@ -414,7 +437,7 @@ def _missed(mean: Floats, covariance: Floats) -> float:
     if not np.isfinite(covariance).all() or mean.min() <= 0:
         return 1.0
     noise = covariance / np.outer(mean, mean)
-    found = [1.0]
+    shares = [1.0]
     for R in _correlations(noise):
         inverse = np.linalg.inv(R)
         g = inverse.sum(axis=1)
@@ -423,8 +446,8 @@ def _missed(mean: Floats, covariance: Floats) -> float:
         for x in (np.maximum(np.linalg.solve(H, g), 0), mean / mean.max()):
             gain = max(0.0, float(g @ x))
             if gain > 0:
-                found.append(float(g.sum() - gain**2 / (x @ H @ x)))
-    return max(0.0, min(found))
+                shares.append(float(g.sum() - gain**2 / (x @ H @ x)))
+    return max(0.0, min(shares))
 
 
 def _correlations(noise: Floats) -> Iterator[Floats]:

@@ -93,7 +93,7 @@ class HeldoutBounds(NamedTuple):
     observed_error: float | None  # share of errors seen; None without rows
 
 
-def read_rows(card: Scorecard, X: Any, y: Any) -> HeldoutRows:
+def read_rows(card: Scorecard, X: object, y: object) -> HeldoutRows:
     """Return rows as a model sees them; an unknown class is an error."""
     codes = card.encoder.transform(X)
     labels, of_row = column_rules.distinct(column_rules.check_labels(y, codes.shape[1]))
@@ -163,7 +163,9 @@ def heldout_map(
     a trained model is nearly of the best scale, the rest on a grid of others that does
     not depend on the rows.
     """
-    P, b, K = P - P.mean(axis=1, keepdims=True), b - b.mean(), P.shape[1]
+    K = P.shape[1]
+    P = P - P.mean(axis=1, keepdims=True)
+    b = b - b.mean()
     off = t - t.mean(axis=1, keepdims=True)
     low, high = _extremes(P, sizes)
     reach = float(np.maximum(-(b + low), b + high).max())
@@ -201,8 +203,8 @@ def risk_range(P: Floats, b: Floats, sizes: Codes) -> float:
     radius = np.maximum.reduceat(off, starts).sum()
     middle = 1 / K + b + centres.sum(axis=0)
     balls = (np.linalg.norm(middle - np.eye(K), axis=1) + radius) ** 2
-    found = float(np.minimum(boxes, balls).max()) / 2
-    return found if np.isfinite(found) else np.inf
+    largest = float(np.minimum(boxes, balls).max()) / 2
+    return largest if np.isfinite(largest) else np.inf
 
 
 def _extremes(P: Floats, sizes: Codes) -> tuple[Floats, Floats]:

@@ -17,9 +17,12 @@ from renyi.cli import inputs, output, predict, streams
 from renyi.cli.fit import certificate_facts
 from renyi.cli.fit_text import certificate_text, one_line
 from renyi.cli.output import Args, Facts, Meter, Recorded
+from renyi.cli.parser import WRITTEN
+from renyi.crossfitting import CrossFitSettings, cross_fit_counts
 from renyi.encoding.columns import label_text
-from renyi.endings import MARGINALS, WRITTEN
-from renyi.fitting import Fit
+from renyi.estimators import model_file
+from renyi.files import MARGINALS
+from renyi.fitting import Fit, Settings
 from renyi.formatting import (
     at_least,
     at_most,
@@ -179,23 +182,25 @@ def _check_basis(args: Args) -> None:
 
 def _run_halves(args: Args, recorded: Recorded) -> None:
     """Train on the marginals of two halves, and certify by the other of each."""
-    from renyi.estimators.crossfit import CrossFitClassifier
-
     place = output.check_out(args, args.out, (".json",))
     halves = [inputs.load_marginals(path) for path in args.halves]
     for m, path in zip(halves, args.halves, strict=True):
         inputs.check_missing_class(m, path)
-    how = {} if args.confidence is None else {"confidence": args.confidence}
-    safe = CrossFitClassifier(**how).fit_halves(*halves)
+    how = CrossFitSettings()
+    if args.confidence is not None:
+        how = CrossFitSettings(confidence=args.confidence)
+    first, second = halves
+    result = cross_fit_counts(first, second, Settings(), how)
     written: Facts = {}
     if place is not None:
-        safe.save(place)
+        assert result.average is not None
+        model_file.write(result.average, place)
         written = {"written": {"model": str(place)}}
     if args.json:
-        output.print_json(certificate_facts(safe.certificate_) | written)
+        output.print_json(certificate_facts(result.certificate) | written)
         return
     output.print_notes(output.notes_of(recorded))
-    print("\n".join(certificate_text(safe.certificate_)))
+    print("\n".join(certificate_text(result.certificate)))
     if place is not None:
         print(f"\nWrote {place} (the mean of the two scorecards)")
 

@@ -27,8 +27,7 @@ from renyi.cli.predict import heldout_rows
 from renyi.cli.process import with_options
 from renyi.encoding.columns import label_text
 from renyi.encoding.encoder import Encoder
-from renyi.endings import MARGINALS
-from renyi.files import encoded, replacing
+from renyi.files import MARGINALS, encoded, replacing
 from renyi.formatting import (
     at_most,
     capitalised,

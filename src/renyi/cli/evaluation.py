@@ -27,9 +27,10 @@ import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import scipy  # its parts are loaded when they are used
 from numpy.typing import ArrayLike, NDArray
@@ -52,6 +53,7 @@ from renyi.validation import check_share, check_whole
 
 Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]
+Rows: TypeAlias = pa.Table | pd.DataFrame | NDArray[Any]
 Split = tuple[NDArray[np.intp], NDArray[np.intp]]  # training rows, test rows
 
 _EQUAL = 1e-12  # means that differ by less are the same
@@ -123,11 +125,26 @@ class Comparison:
     def to_dict(self) -> dict[str, Any]:
         """Plain form for JSON."""
 
-        def plain(value: Any) -> Any:
+        def plain(value: object) -> object:
             return value._asdict() if isinstance(value, Estimate) else value
 
         entries = [{k: plain(v) for k, v in vars(e).items()} for e in self.entries]
         return {**vars(self), "entries": entries}
+
+
+class Classifier(Protocol):
+    """What is trained and evaluated; some have a certificate or a guarantee, too."""
+
+    classes_: NDArray[Any]
+
+    def fit(self, X: Rows, y: ArrayLike) -> object:
+        """Learn the classes."""
+
+    def predict(self, X: Rows) -> NDArray[Any]:
+        """Class of each row."""
+
+    def predict_proba(self, X: Rows) -> NDArray[np.float64]:
+        """Class probabilities of each row."""
 
 
 class Answers(NamedTuple):
@@ -142,9 +159,11 @@ class Method(NamedTuple):
 
     name: str
     about: str
-    make: Callable[[], Any] | None  # None for a model
-    model: Any = None
-    X: Any = None  # the rows as the model takes them; learners take those of all
+    make: Callable[[], Classifier] | None  # None for a model
+    model: Classifier | None = None
+    X: Rows | None = (
+        None  # the rows as the model takes them; learners take those of all
+    )
     probabilities: bool = True
 
 
@@ -166,14 +185,16 @@ def methods(names: Sequence[str], settings: Settings) -> list[Method]:
     return chosen
 
 
-def _maker(make: Callable[[Settings], Any], settings: Settings) -> Callable[[], Any]:
+def _maker(
+    make: Callable[[Settings], Classifier], settings: Settings
+) -> Callable[[], Classifier]:
     return lambda: make(settings)
 
 
 def compare(
     them: Sequence[Method],
-    X: Any,
-    y: Any,
+    X: Rows,
+    y: ArrayLike,
     *,
     target: str,
     folds: int | None = None,
@@ -276,11 +297,11 @@ def _splits(
 
 def _answers(
     method: Method,
-    y: Any,
+    y: ArrayLike,
     truth: NDArray[np.object_],
     splits: Sequence[Split],
     tell: Callable[[str], None],
-) -> tuple[Answers, Any, float | None]:
+) -> tuple[Answers, Classifier, float | None]:
     """Return answers to rows by models not trained on them, the model and its seconds.
 
     The model is the one to use: trained on all rows after folds, else the one that was
@@ -289,8 +310,9 @@ def _answers(
     if method.make is None:
         for _ in splits:
             tell(method.name)
-        models = [method.model] * len(splits)
-        return _answered(method, models, truth, splits), method.model, None
+        assert method.model is not None
+        same = [method.model] * len(splits)
+        return _answered(method, same, truth, splits), method.model, None
     tell(method.name)
     models, seconds = _trained(method, y, splits, tell)
     answers = _answered(method, models, truth, splits)
@@ -304,14 +326,14 @@ def _answers(
 
 
 def _trained(
-    method: Method, y: Any, splits: Sequence[Split], tell: Callable[[str], None]
-) -> tuple[list[Any], float]:
+    method: Method, y: ArrayLike, splits: Sequence[Split], tell: Callable[[str], None]
+) -> tuple[list[Classifier], float]:
     """Return a model for each split, and the seconds that the last one took."""
     from sklearn.model_selection import cross_validate
 
     assert method.make is not None
 
-    def after_fit(model: Any, X: object, y: object) -> float:
+    def after_fit(model: Classifier, X: object, y: object) -> float:
         _check_finished(model)
         if len(splits) > 1:
             tell(method.name)
@@ -332,7 +354,7 @@ def _trained(
 
 def _answered(
     method: Method,
-    models: Sequence[Any],
+    models: Sequence[Classifier],
     truth: NDArray[np.object_],
     splits: Sequence[Split],
 ) -> Answers:
@@ -353,13 +375,13 @@ def _texts(labels: ArrayLike) -> NDArray[np.object_]:
     return np.array(texts, object)
 
 
-def _check_finished(model: Any) -> None:
+def _check_finished(model: Classifier) -> None:
     """Pass an interrupt on: a search may keep what it has reached by then."""
     if getattr(getattr(model, "result_", None), "interrupted", False):
         raise KeyboardInterrupt
 
 
-def _log_loss(model: Any, X: Any, truth: NDArray[np.object_]) -> Floats:
+def _log_loss(model: Classifier, X: Rows, truth: NDArray[np.object_]) -> Floats:
     """Return −log of the probability of each row's class."""
     p = np.asarray(model.predict_proba(X), np.float64)
     texts = [label_text(each) for each in np.asarray(model.classes_).tolist()]
@@ -373,8 +395,8 @@ def _log_loss(model: Any, X: Any, truth: NDArray[np.object_]) -> Floats:
 
 def _bounds(
     method: Method,
-    model: Any,
-    y: Any,
+    model: Classifier,
+    y: ArrayLike,
     rows: NDArray[np.intp] | None,
     confidence: float,
 ) -> dict[str, Any]:
@@ -404,7 +426,7 @@ def _of_certificate(c: Certificate) -> dict[str, Any]:
     return {"worst_case": least, "doubtful": c.doubtful}
 
 
-def _own_bounds(model: Any, confidence: float) -> dict[str, Any]:
+def _own_bounds(model: Classifier, confidence: float) -> dict[str, Any]:
     """Return what a fitted model guarantees of the answers of its `predict`.
 
     A bound of less confidence than is asked for is left out.
@@ -418,7 +440,8 @@ def _own_bounds(model: Any, confidence: float) -> dict[str, Any]:
     guarantee = getattr(model, "guarantee_", None)
     if guarantee is None:
         return {}
-    m = model.marginals_
+    m = getattr(model, "marginals_", None)
+    assert m is not None  # as of all that have a guarantee
     doubtful = bool(has_few_rows(m.n, n_indicators(m)))
     if not isinstance(model, RuleClassifier):
         return {"worst_case": min(1.0, guarantee), "doubtful": doubtful}

@@ -8,8 +8,8 @@ from typing import Any
 
 from renyi.cli import inputs, output
 from renyi.cli.output import Args, Recorded
+from renyi.cli.parser import EXPORTS
 from renyi.encoding.columns import label_text
-from renyi.endings import EXPORTS
 from renyi.exports import formats, integer_card, points
 from renyi.files import encoded, replacing
 from renyi.fitting import Fit

@@ -19,10 +19,10 @@ from renyi.cli.parser import SMALL
 from renyi.cli.streams import CodedRows
 from renyi.counting.onehot import offsets
 from renyi.counting.pair_counts import table_bytes
+from renyi.crossfitting import CrossFitSettings
 from renyi.encoding.columns import label_text
 from renyi.encoding.rows import TrainingRows
-from renyi.endings import MARGINALS
-from renyi.files import same_file
+from renyi.files import MARGINALS, same_file
 from renyi.fitting import (
     Fit,
     Settings,
@@ -174,30 +174,23 @@ def _cross_fit(args: Args, settings: Settings, recorded: Recorded) -> Trained | 
 
     All that is learned from rows is learned inside the halves: no column is dropped.
     """
-    from renyi.estimators.classifier import RenyiClassifier
-    from renyi.estimators.crossfit import CrossFitClassifier
-
     _check_splittable(args)
     encoder = inputs.encoder_of(args)
-    rows = streams.read_table(args, encoder, "--confidence")
-    parameters = dataclasses.asdict(settings)
-    del parameters["class_conditional"]  # no matter to halves
+    table = streams.read_table(args, encoder, "--confidence")
     method = args.method or "average"
-    safe = CrossFitClassifier(
-        RenyiClassifier(**parameters, encoder=encoder),
-        method=method,
-        confidence=args.confidence,
-        random_state=args.seed or 0,
-    ).fit(rows.X, rows.y)
-    inputs.warn_of_labels(safe.halves_[0].encoder_.single.columns)
-    error = float((safe.predict(rows.X) != rows.y.to_numpy()).mean())
-    if method == "average":
-        fit = safe.classifier_.fit_
-        facts = _fit_facts(fit, rows.target, rows.shares(), error)
-        return Trained(fit, facts, rows._replace(encoder=fit.encoder_))
-    c = safe.certificate_
-    first = safe.halves_[0].fit_
-    facts = _fit_facts(first, rows.target, rows.shares(), error)
+    halving = CrossFitSettings(method, args.confidence, args.seed or 0)
+    settings = dataclasses.replace(settings, class_conditional=False)
+    result = table.cross_fit(settings, halving)
+    first = result.halves[0]
+    inputs.warn_of_labels(first.encoder_.single.columns)
+    answers = first.classes_[result.answers(table.X, halving.random_state)]
+    error = float(np.mean(answers != table.y.to_numpy()))
+    fit = result.average
+    if fit is not None:
+        facts = _fit_facts(fit, table.target, table.shares(), error)
+        return Trained(fit, facts, table._replace(encoder=fit.encoder_))
+    c = result.certificate
+    facts = _fit_facts(first, table.target, table.shares(), error)
     facts |= {"method": method, "certificate": certificate_facts(c), "rows": c.n}
     facts |= dict.fromkeys(("loo_error", "risk")) | {"important": None}
     pairs = zip(["", *args.argv], args.argv, strict=False)

@@ -36,8 +36,8 @@ from renyi.encoding.rules import (
     constant_columns,
     may_identify_rows,
 )
-from renyi.endings import MARGINALS
 from renyi.estimators import model_file
+from renyi.files import MARGINALS
 from renyi.fitting import Fit
 from renyi.formatting import number_of
 from renyi.marginals.marginals import Marginals

@@ -12,7 +12,7 @@ from renyi.cli.inputs import load_marginals, with_source
 from renyi.cli.output import Args, Facts, Recorded
 from renyi.counting.sparse_counts import is_sparse
 from renyi.encoding.encoder import Encoder
-from renyi.endings import MARGINALS
+from renyi.files import MARGINALS
 from renyi.marginals.marginals import Marginals
 from renyi.sources import files
 from renyi.sources.kept_rows import KeptRows

@@ -32,11 +32,18 @@ import pyarrow as pa
 import pyarrow.parquet
 
 from renyi import __version__, datasets
+from renyi.cli.parser import PICTURE
 from renyi.cli.process import PrintableStream, with_options
-from renyi.endings import MARGINALS, PICTURE, either
 from renyi.estimators import model_file
-from renyi.files import encoded, replace_together, replacing, same_file, target
-from renyi.formatting import HIDDEN, csv_text, printable, wrapped
+from renyi.files import (
+    MARGINALS,
+    encoded,
+    replace_together,
+    replacing,
+    same_file,
+    target,
+)
+from renyi.formatting import HIDDEN, csv_text, either, printable, wrapped
 from renyi.marginals import file as marginals_file
 from renyi.progress import Progress
 from renyi.sources import files

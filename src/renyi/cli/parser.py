@@ -14,18 +14,30 @@ from difflib import get_close_matches
 from importlib import import_module
 from typing import Any, NoReturn
 
-from renyi import __version__, endings
+from renyi import __version__
+from renyi.formatting import either
+from renyi.sources import suffixes
 
 SMALL = 200_000_000  # bytes of counts that are written without being asked for
-_SOURCE = f"a table ({endings.TABLES}), marginals (.renyi) or a bundled name"
+_SOURCE = f"a table ({suffixes.TABLES}), marginals (.renyi) or a bundled name"
 _TABLES = (
-    f"tables ({endings.TABLES}), patterns such as 'visits-*.csv.gz', folders of "
+    f"tables ({suffixes.TABLES}), patterns such as 'visits-*.csv.gz', folders of "
     "Parquet files, or a bundled name"
 )
 _DATABASE = "or, with --table, a DuckDB or SQLite file or postgresql://…"
-_WRITTEN = endings.either(endings.WRITTEN)
-_PICTURE = endings.either(endings.PICTURE)
-_FORMATS = f"{{{','.join(endings.EXPORTS)}}}"
+WRITTEN = (".csv", ".csv.gz", ".parquet")  # endings of tables of answers
+PICTURE = (".svg", ".png", ".pdf")
+EXPORTS = {  # endings of exported models, by format
+    "csv": ".csv",
+    "md": ".md",
+    "html": ".html",
+    "python": ".py",
+    "javascript": ".js",
+    "onnx": ".onnx",
+}
+_WRITTEN = either(WRITTEN)
+_PICTURE = either(PICTURE)
+_FORMATS = f"{{{','.join(EXPORTS)}}}"
 _MODEL = "a model written by fit (.json)"
 _MARGINALS = "marginals (.renyi)"
 _WHERE = 'only rows that meet it, such as "year = 2024"'
@@ -197,7 +209,7 @@ or --max-error SHARE  select the fewest features with an error certified to be a
 {_UNSEEN}
 """
 _COMPARE = f"""compare several methods, or models, on the same rows
-FILE  a table ({endings.TABLES}) or a bundled name; for --models, rows not used in
+FILE  a table ({suffixes.TABLES}) or a bundled name; for --models, rows not used in
     training
 --target COL
 --methods NAME ...  train these (default: the quick ones)

@@ -20,11 +20,11 @@ import pyarrow as pa
 
 from renyi.cli import inputs, output, streams
 from renyi.cli.output import Args, Facts, Meter, Recorded, Write
+from renyi.cli.parser import WRITTEN
 from renyi.encoding.arrow import typed
 from renyi.encoding.columns import factorized, label_text
 from renyi.encoding.rows import encoded_target
 from renyi.encoding.rules import missing_texts
-from renyi.endings import WRITTEN
 from renyi.exports.points import has_weights
 from renyi.fitting import Fit
 from renyi.formatting import chosen_percent, number_of

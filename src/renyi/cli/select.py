@@ -20,19 +20,14 @@ from renyi.correlation import hgr_lower_bound, hgr_matrix, ranking
 from renyi.counting.sparse_counts import counts_bytes
 from renyi.encoding.columns import label_text
 from renyi.encoding.rows import TrainingRows
-from renyi.endings import MARGINALS
+from renyi.files import MARGINALS
 from renyi.fitting import Fit
 from renyi.formatting import number_of_rows, rounded_down, wrapped
 from renyi.marginals.blocks import n_indicators
 from renyi.marginals.consistency import has_few_rows
 from renyi.marginals.marginals import Marginals
-from renyi.selection import (
-    WIDTH,
-    Selection,
-    SelectionSettings,
-    select_counts,
-    select_rows,
-)
+from renyi.selecting import Selection, SelectionSettings, select_counts, select_rows
+from renyi.selection import WIDTH
 from renyi.sources.kept_rows import KeptRows
 from renyi.warnings import warn
 

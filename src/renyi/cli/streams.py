@@ -20,25 +20,27 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from renyi import endings
 from renyi.cli import inputs
 from renyi.cli.output import Args, Meter
+from renyi.crossfitting import CrossFit, CrossFitSettings, cross_fit_table
 from renyi.encoding.arrow import requested_floats, weight_floats, without_views
 from renyi.encoding.columns import Column, Columns, Levels, factorized, label_text
 from renyi.encoding.encoder import Encoder, check_usable, target_encoder
 from renyi.encoding.rows import RowSample, TrainingRows, counted_target
 from renyi.encoding.rules import (
     check_classes,
+    check_labels,
     check_names,
     check_target,
     counted_rows,
     missing_texts,
 )
 from renyi.encoding.tuples import TupleEncoder, encoder_of_order
-from renyi.endings import MARGINALS
+from renyi.files import MARGINALS
+from renyi.fitting import Settings
 from renyi.limits import check_memory, memory_budget
 from renyi.marginals.marginals import Marginals, count_rows
-from renyi.sources import databases, files
+from renyi.sources import databases, files, suffixes
 from renyi.sources.files import CountRequest
 from renyi.sources.kept_rows import KeptRows
 
@@ -200,6 +202,12 @@ class Table(NamedTuple):
             target=self.target,
         )
 
+    def cross_fit(self, settings: Settings, halving: CrossFitSettings) -> CrossFit:
+        """Train on halves of the rows that certify each other."""
+        labels = check_labels(self.y, self.X.num_rows)
+        encoder = encoder_of_order(self.encoder, settings.order)
+        return cross_fit_table(self.X, labels, self.y, encoder, settings, halving)
+
 
 def read_table(args: Args, encoder: Encoder, command: str) -> Table:
     """Read the cells of one file, or of one table of a database."""
@@ -333,7 +341,7 @@ def in_database(args: Args) -> bool:
         return False
     if len(args.files) != 1 or not names:
         raise ValueError(
-            f"--table is a table of one database ({', '.join(endings.DATABASE)}, or "
+            f"--table is a table of one database ({', '.join(suffixes.DATABASE)}, or "
             "postgresql://…): name that database, and no other file."
         )
     how = "whose rows are chosen by --table and --where: make a view of what you need"

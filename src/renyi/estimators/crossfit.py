@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,24 +18,15 @@ from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clo
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from renyi import rules
-from renyi.certificates import text
-from renyi.certificates.heldout import (
-    METHODS,
-    HeldoutBounds,
-    JudgedHalf,
-    average,
-    average_of_rows,
-    bounds_of_marginals,
-    crossfit_bounds,
-    largest_residual,
-)
 from renyi.certificates.record import Certificate
-from renyi.certification import Warned, of_unseen_rows
-from renyi.counting.sparse_counts import is_sparse
-from renyi.encoding import rules as column_rules
-from renyi.encoding.encoder import Encoder, check_usable
-from renyi.encoding.rows import TrainingRows, take_rows
+from renyi.crossfitting import (
+    WEIGHTED,
+    CrossFit,
+    CrossFitSettings,
+    coins,
+    cross_fit_counts,
+    cross_fit_table,
+)
 from renyi.estimators.classifier import (
     RenyiClassifier,
     checked_rows,
@@ -44,11 +35,9 @@ from renyi.estimators.classifier import (
     settings_of,
     with_welcome_input,
 )
-from renyi.fitting import Seed, Settings, fit_rows, restored, target_column
+from renyi.fitting import Fit, Seed
 from renyi.marginals.marginals import Marginals
 from renyi.scorecard import Scorecard
-from renyi.solvers.ridge import AlphaChoice
-from renyi.validation import check_choice, check_share
 
 if TYPE_CHECKING:
     import os
@@ -56,23 +45,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 Floats = NDArray[np.float64]
-Places = NDArray[np.intp]
 Method = TypeVar("Method", bound=Callable[..., Any])
-
-_WEIGHTED = (
-    "Halves that certify each other have no weights (in Python, sample_weight): the "
-    "certificate is proven for rows that were drawn independently and have equal "
-    "weights. Leave the weights out, or train one model on all rows, which certifies "
-    "the weighted marginals (in Python, RenyiClassifier)."
-)
-_LEAST_ROWS = 4  # two to train each model, two to judge it
-
-
-class Half(NamedTuple):
-    """Half of the rows: the table, and the places of the classes."""
-
-    table: Any
-    y: Places
 
 
 def _is_one(model: CrossFitClassifier) -> bool:
@@ -171,41 +144,16 @@ class CrossFitClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
             A `sample_weight` is refused: nothing is proven of weighted rows.
         """
         if weights.pop("sample_weight", None) is not None:
-            raise ValueError(_WEIGHTED)
+            raise ValueError(WEIGHTED)
         if weights:
             raise TypeError(f"fit() got an unexpected argument {next(iter(weights))!r}")
         whole = self._checked_estimator()
+        how = self._settings()
         table, labels, _ = checked_rows(self, X, y, None)
         encoder = chosen_encoder(whole)
-        classes, codes = column_rules.distinct(labels)
-        column_rules.check_class_labels(classes, encoder.missing)
-        settings = settings_of(whole)
-        if self.method == "average":
-            settings = _with_decisions_unmoved(settings, len(classes), "temperature")
-        if len(codes) < _LEAST_ROWS:
-            raise ValueError(
-                f"Two halves that certify each other need at least {_LEAST_ROWS} rows, "
-                f"but there are only {len(codes)} (in Python, n_samples={len(codes)})."
-            )
-        parts = split_rows(table, codes, self.random_state)
-        encoded = _encoded(encoder, table, parts)
-        if all(encoder.single.columns.sizes.max() < 2 for encoder, _ in encoded):
-            check_usable(encoded[0][0])
-        target = target_column(y, encoded[0][0], classes)
-        named = hasattr(self, "feature_names_in_")
-        halves = []
-        for (encoder, half_codes), part in zip(encoded, parts, strict=True):
-            rows = TrainingRows(encoder, target, half_codes, part.y, None)
-            fit = dataclasses.replace(fit_rows(rows, settings), named=named)
-            halves.append(classifier_of(fit, clone(whole), classes))
-        self.halves_ = tuple(halves)
-        judged = [
-            judged_half(clf, part)
-            for clf, part in zip(self.halves_, reversed(parts), strict=True)
-        ]
-        bounds = crossfit_bounds(judged, settings.rule, self.method, self.confidence)
-        self.classes_ = classes
-        self._finish(bounds, len(codes), self._card(table))
+        result = cross_fit_table(table, labels, y, encoder, settings_of(whole), how)
+        self.classes_ = np.unique(labels)
+        self._store(result, whole)
         return self
 
     def fit_halves(self, first: Marginals, second: Marginals) -> Self:
@@ -231,63 +179,24 @@ class CrossFitClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         0.241
         """
         whole = self._checked_estimator()
-        if self.method != "average":
-            raise ValueError(
-                "method='mixture' needs rows to count errors on: use method='average', "
-                "or fit()."
-            )
-        halves = (first, second)
-        for m in halves:
-            if not isinstance(m, Marginals):
-                raise TypeError(
-                    f"fit_halves takes Marginals, not a {type(m).__name__}."
-                )
-            if m.weighted:
-                raise ValueError(_WEIGHTED)
-            if (times := _repetitions(m)) > 1:
-                raise ValueError(
-                    f"All counts of a half are multiples of {times:,}, as if rows were "
-                    "counted several times: such counts prove nothing. Give the "
-                    "marginals as they were counted, not scaled and not added twice."
-                )
-        first.settings.joined(second.settings)
-        if first.digest.matches(second.digest):
-            raise ValueError(
-                "The two halves are the same marginals: give those of two disjoint "
-                "halves of the rows."
-            )
-        if list(first.classes) != list(second.classes):
-            raise ValueError(
-                f"The halves have different classes, {list(first.classes)} and "
-                f"{list(second.classes)}: nothing can be proven about a class that "
-                "only one half has. Leave its rows out of both."
-            )
-        settings = _with_decisions_unmoved(settings_of(whole), len(first.classes), None)
-        whole.set_params(order=first.order, calibration=settings.calibration)
-        self.halves_ = tuple(clone(whole).fit_marginals(m) for m in halves)
-        cards = (self.halves_[0].scorecard_, self.halves_[1].scorecard_)
-        bounds = bounds_of_marginals(
-            cards, [second, first], whole.rule, self.confidence
-        )
-        names = first.encoder.single.columns.numeric_names
-        notes: tuple[Warned, ...] = tuple(
-            ("shared-bins", text.shared_bins(name)) for name in sorted(names)[:1]
-        )
-        if _may_contain(*sorted(halves, key=lambda m: m.n)):
-            notes = (("training-rows", text.CONTAINED), *notes)
-        one = self.halves_[0]
+        how = self._settings()
+        result = cross_fit_counts(first, second, settings_of(whole), how)
+        one = result.halves[0]
         self.classes_ = one.classes_
-        self.n_features_in_ = one.n_features_in_
+        self.n_features_in_ = len(one.encoder_.input_names)
         self.__dict__.pop("feature_names_in_", None)  # of an earlier fit
-        if hasattr(one, "feature_names_in_"):
-            self.feature_names_in_ = one.feature_names_in_
-        self._finish(bounds, first.n + second.n, average(*cards), notes)
+        if one.named:
+            self.feature_names_in_ = np.array(one.encoder_.input_names, object)
+        self._store(result, whole)
         return self
+
+    def _settings(self) -> CrossFitSettings:
+        """Return the parameters as a record, checked."""
+        return CrossFitSettings(self.method, self.confidence, self.random_state)
 
     def _checked_estimator(self) -> RenyiClassifier:
         """Return an estimator to train, after a look at all parameters."""
-        check_choice("method", self.method, METHODS)
-        check_share("confidence", self.confidence)
+        self._settings()
         given = RenyiClassifier() if self.estimator is None else self.estimator
         if not isinstance(given, RenyiClassifier):
             raise TypeError(
@@ -298,39 +207,20 @@ class CrossFitClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         settings_of(estimator)
         return estimator
 
-    def _card(self, table: Any) -> Scorecard | None:
-        """Return the average of the halves' scorecards, with the counts of all rows."""
-        if self.method != "average":
-            return None
-        first, second = (clf.scorecard_ for clf in self.halves_)
-        return average_of_rows(first, second, table)
-
-    def _finish(
-        self,
-        bounds: HeldoutBounds,
-        n: float,
-        card: Scorecard | None,
-        notes: tuple[Warned, ...] = (),
-    ) -> None:
-        """Store the certificate, and with a card the classifier that is deployed."""
-        first = self.halves_[0]
-        if first.class_weight is not None:
-            notes = (("class-weight", text.CLASS_WEIGHT), *notes)
-        shown = first.scorecard_ if card is None else card
-        self._certificate = of_unseen_rows(
-            bounds, shown, first.rule, n, "crossfit", self.confidence, notes
-        )
-        self.__dict__.pop("classifier_", None)  # of an earlier fit
-        if card is None:
-            return
-        choices = [clf.alpha_choice_ for clf in self.halves_]
-        alpha = float(np.mean([choice.alpha for choice in choices]))
-        choice = AlphaChoice(choices[0].method, alpha, None)
+    def _store(self, result: CrossFit, whole: RenyiClassifier) -> None:
+        """Store two classifiers like `whole`, and the one of their mean scores."""
         named = hasattr(self, "feature_names_in_")
-        fit = restored(
-            first.fit_.settings, card, choice, self._certificate, None, named
-        )
-        self.classifier_ = classifier_of(fit, clone(first))
+
+        def classifier(fit: Fit) -> RenyiClassifier:
+            fit = dataclasses.replace(fit, named=named)
+            clf: RenyiClassifier = clone(whole)
+            return classifier_of(fit, clf, self.classes_)
+
+        self.halves_ = tuple(classifier(fit) for fit in result.halves)
+        self._certificate = result.certificate
+        self.__dict__.pop("classifier_", None)  # of an earlier fit
+        if result.average is not None:
+            self.classifier_ = classifier(result.average)
 
     # ---- prediction
 
@@ -355,10 +245,9 @@ class CrossFitClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         if self._one:
             return np.asarray(getattr(self.classifier_, method)(X))
         answers = [getattr(clf, method)(X) for clf in self.halves_]
-        codes = np.concatenate([clf.encoder_.transform(X) for clf in self.halves_])
-        shares = np.full((codes.shape[1], 2), 0.5)
-        coins = rules.draw(shares, rules.row_keys(codes), self.random_state)
-        first = (coins == 0).reshape(-1, *[1] * (answers[0].ndim - 1))
+        codes = [clf.encoder_.transform(X) for clf in self.halves_]
+        first = coins(codes, self.random_state)
+        first = first.reshape(-1, *[1] * (answers[0].ndim - 1))
         return np.asarray(np.where(first, *answers))
 
     def rule_proba(self, X: Any, rule: str | None = None) -> Floats:
@@ -416,72 +305,3 @@ class CrossFitClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
     def __sklearn_tags__(self) -> Any:
         """Tell scikit-learn what input is welcome."""
         return with_welcome_input(super().__sklearn_tags__())
-
-
-def _with_decisions_unmoved(
-    settings: Settings, n_classes: int, instead: str | None
-) -> Settings:
-    """Return settings whose calibration moves no decision of an average.
-
-    The bounds of an average are about scores as they were fitted.
-    """
-    if settings.calibration in ("affine", "discriminant"):
-        raise ValueError(
-            f"calibration={settings.calibration!r} changes decisions, and nothing is "
-            "proven about the decisions of an average: use 'auto', 'temperature' or "
-            "None, or method='mixture'."
-        )
-    if n_classes > 2 and settings.calibration == "auto":
-        return dataclasses.replace(settings, calibration=instead)
-    return settings
-
-
-def _repetitions(m: Marginals) -> int:
-    """Return the largest number that divides all counts."""
-    pairs = m.feature_counts
-    values = pairs.data if is_sparse(pairs) else np.asarray(pairs).ravel()
-    both = [values.astype(np.int64), m.target_counts.ravel().astype(np.int64)]
-    return int(np.gcd.reduce(np.concatenate(both)))
-
-
-def _may_contain(part: Marginals, whole: Marginals) -> bool:
-    """Whether the rows of one may be among those of the other, by their counts."""
-    try:
-        return (whole - part).n > 0
-    except ValueError:
-        return False
-
-
-def split_rows(table: Any, y: Places, random_state: Any) -> list[Half]:
-    """Return two halves of the rows, drawn at random and in random order."""
-    order = rules.random_of(random_state).permutation(len(y))
-    parts = np.split(order, [len(y) // 2])
-    return [Half(take_rows(table, places), y[places]) for places in parts]
-
-
-def _encoded(
-    settings: Encoder, table: Any, halves: list[Half]
-) -> list[tuple[Encoder, NDArray[Any]]]:
-    """Return the encoder and the codes of each half, learned from it alone."""
-    try:
-        return [settings.fit_transform(half.table) for half in halves]
-    except ValueError:
-        settings.fit_transform(table)  # an identifier may be one of the half by chance
-        how: Any = {"refuse_identifiers": False}
-        return [settings.fit_transform(half.table, **how) for half in halves]
-
-
-def judged_half(clf: RenyiClassifier, rows: Half) -> JudgedHalf:
-    """Return a classifier on rows that it has not seen."""
-    card = clf.scorecard_
-    # An unseen label has a value even where answers are refused.
-    encoder = dataclasses.replace(card.encoder, unseen="mean")
-    codes = encoder.transform(rows.table)
-    n = len(rows.y)
-    t = card.estimates(codes)
-    deciding = card.of_rule(clf.rule)
-    moved = t if deciding is card else deciding.estimates(codes)
-    right = rules.rule_proba(moved, clf.rule)[np.arange(n), rows.y]
-    largest = largest_residual(card)
-    mapped = card.mapped is not card
-    return JudgedHalf(t, rows.y, 1 - right, largest, card.score_error, mapped)

@@ -1,6 +1,6 @@
 """RenyiSelector: choose features by Algorithm 1, then refit by ridge.
 
-How they are chosen is explained in `renyi.selection`.
+How they are chosen is explained in `renyi.selecting`.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from renyi.estimators.classifier import (
 )
 from renyi.fitting import Seed
 from renyi.marginals.marginals import Marginals
-from renyi.selection import Selection, SelectionSettings, select_counts, select_rows
+from renyi.selecting import Selection, SelectionSettings, select_counts, select_rows
 from renyi.solvers.l1inf_path import MAX_PASSES, N_LAMBDAS, RATIO, TOL
 
 Floats = NDArray[np.float64]

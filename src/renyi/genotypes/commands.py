@@ -21,9 +21,9 @@ from renyi import __version__
 from renyi.certificates.heldout import clopper_pearson
 from renyi.cli import output
 from renyi.cli.output import Args, Facts, Meter, Recorded
-from renyi.endings import WRITTEN, either
+from renyi.cli.parser import WRITTEN
 from renyi.files import replacing
-from renyi.formatting import at_most, number_of, percent, printable, wrapped
+from renyi.formatting import at_most, either, number_of, percent, printable, wrapped
 from renyi.genotypes.files import Filters, Genotypes, read_genotypes, without_haploid
 from renyi.genotypes.fit import unpenalised
 from renyi.genotypes.metrics import RiskMeasures, risk_measures

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import argparse
 
-from renyi import endings
-from renyi.cli.parser import add_command
+from renyi.cli.parser import PICTURE, WRITTEN, add_command
+from renyi.formatting import either
 from renyi.genotypes.suffixes import GENOTYPES, LOCO, PGS, PLINK2
 
-_FILE = f"FILE  genotypes ({endings.either(GENOTYPES)}), or their name without ending"
+_FILE = f"FILE  genotypes ({either(GENOTYPES)}), or their name without ending"
 _MODEL = "MODEL  a genotype model written by fit (.json)"
 _SAMPLES = """
 --pheno FILE  a file with FID IID or IID, then the phenotype (default: .fam or .psam)
@@ -22,7 +22,7 @@ _SAMPLES = """
 _FIT = f"""train a classifier of genotypes
 {_FILE}
 --out PREFIX  write PREFIX.json and PREFIX.points (model) and PREFIX.log
---plot FILE  draw how much each variant matters ({endings.either(endings.PICTURE)})
+--plot FILE  draw how much each variant matters ({either(PICTURE)})
 --loco  write scores without each chromosome to PREFIX{LOCO}
 --json
 --memory SIZE
@@ -51,7 +51,7 @@ model:
 _PREDICT = f"""classify the samples of a file with a genotype model
 {_MODEL}, or a scoring file of the PGS Catalog
 {_FILE}
---out FILE  write to a file (.tsv, {endings.either(endings.WRITTEN)}), not to stdout
+--out FILE  write to a file (.tsv, {either(WRITTEN)}), not to stdout
 --spreadsheet
 --prevalence SHARE
 --json
@@ -63,7 +63,7 @@ samples:
 _EXPORT = f"""write a genotype model as score files of other programs
 {_MODEL}
 --scores {{plink2,pgs}}  files that plink2 --score reads (PREFIX{PLINK2[0]} and more),
-    or a scoring file of the PGS Catalog ({endings.either(PGS)})
+    or a scoring file of the PGS Catalog ({either(PGS)})
 --out PREFIX_OR_FILE  where to write
 --memory SIZE
 """

@@ -14,10 +14,10 @@ there, and `unseen` where a label was never seen. With t = 1/K + score (of two c
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from renyi import __version__
 from renyi.certificates.error_table import error_table
@@ -26,10 +26,12 @@ from renyi.certificates.record import BoundReport, Certificate
 from renyi.certificates.text import ALONE, ranking_lines
 from renyi.certification import certify
 from renyi.counting.onehot import offsets
-from renyi.encoding.columns import MISSING_TEXT, label_text
-from renyi.encoding.tuples import NEW
+from renyi.encoding.columns import MISSING_TEXT, Label, label_text
+from renyi.encoding.encoder import Encoder
+from renyi.encoding.tuples import NEW, TupleEncoder
 from renyi.exports.integer_card import IntegerScorecard, tables
 from renyi.exports.points import has_weights, unseen_text
+from renyi.fitting import Fit
 from renyi.formatting import at_least, capitalised, number_of_rows
 from renyi.marginals.marginals import Marginals
 from renyi.report import summary
@@ -53,26 +55,34 @@ _OUTCOMES = 20
 _DIGITS = 10  # of points; scores of thousands of them then are right to 1e-8
 
 
+class FittedModel(Protocol):
+    """An estimator that was fitted."""
+
+    fit_: Fit
+
+
 def report(
-    model: Any,
+    model: Fit | FittedModel,
     marginals: Marginals | None = None,
     *,
-    heldout: tuple[Any, Any] | None = None,
+    heldout: tuple[object, ArrayLike] | None = None,
     path: PathResult | None = None,
     bounds: BoundReport | None = None,
     card: IntegerScorecard | None = None,
     made: dict[str, str] | None = None,
 ) -> Report:
     """Return the report of a fitted classifier; see `RenyiClassifier.report`."""
-    model = getattr(model, "fit_", model)
-    own: Certificate = model.certificate_
-    m = model.marginals_ if marginals is None else marginals
-    scorecard: Scorecard = model.scorecard_
-    counted = _counted(model, own, m, bounds)
-    trained = model.data_digest_
-    same = marginals is None or (trained is not None and trained.matches(m.digest))
+    fit = model if isinstance(model, Fit) else model.fit_
+    own: Certificate = fit.certificate_
+    m = fit.marginals_ if marginals is None else marginals
+    scorecard: Scorecard = fit.scorecard_
+    counted = _counted(fit, own, m, bounds)
+    trained = fit.data_digest_
+    same = marginals is None or (
+        trained is not None and trained.matches(marginals.digest)
+    )
     whose = "it learned from" if same else "of the marginals given here"
-    tested = None if heldout is None else certify(model, *heldout)
+    tested = None if heldout is None else certify(fit, *heldout)
     unseen = tested
     if tested is not None and "training-rows" in tested.warning_codes:
         unseen = None  # rows that it may have learned from show nothing
@@ -83,7 +93,7 @@ def report(
     ranking: list[str] = []
     if counted is not None and not counted.doubtful:
         ranking = ranking_lines(counted)
-    target = model.target
+    target = fit.target
     facts: Entry = {
         "format": FORMAT,
         "version": VERSION,
@@ -93,13 +103,13 @@ def report(
         "headline": summary.headline(own, counted, unseen, errors, shares, whose),
         "target": target,
         "classes": [label_text(label) for label in scorecard.classes],
-        "rule": model.rule,
+        "rule": fit.rule,
         "data": _data(scorecard, own, m, shares, same),
         "certificate": (counted or own).to_dict(),
         "errors": summary.error_entries(errors, own),
         "ranking": ranking,
-        **_points(scorecard, model.rule),
-        "made": {**_made(model, own), **(made or {})},
+        **_points(scorecard, fit.rule),
+        "made": {**_made(fit, own), **(made or {})},
         "card": None if card is None else _card(card, counted),
         "path": [] if path is None else _path(path),
         "heldout": None,
@@ -111,7 +121,7 @@ def report(
 
 
 def _counted(
-    model: Any, own: Certificate, m: Marginals | None, bounds: BoundReport | None
+    model: Fit, own: Certificate, m: Marginals | None, bounds: BoundReport | None
 ) -> Certificate | None:
     """Return the certificate of pair counts, if there are any."""
     if bounds is not None:
@@ -133,7 +143,7 @@ def _integer_card(card: Scorecard, m: Marginals) -> IntegerScorecard | None:
 
 def _points(card: Scorecard, rule: str) -> Entry:
     """Return columns, features and how points are used."""
-    encoder: Any = card.encoder
+    encoder = card.encoder
     mapped = card.mapped
     ruled = card.of_rule(rule)
     sizes = encoder.columns.sizes
@@ -149,7 +159,7 @@ def _points(card: Scorecard, rule: str) -> Entry:
     ]
     left = np.sort(order[~fits])
     begin = np.array([[column["start"]] for column in columns])
-    codes = encoder.of_codes(begin) if encoder.order > 1 else begin
+    codes = encoder.of_codes(begin) if isinstance(encoder, TupleEncoder) else begin
     at = mapped.tables[1][left] + codes[left, 0]
     c = card.calibration
     scale: Entry = {
@@ -173,16 +183,15 @@ def _start(card: Scorecard, at: NDArray[np.int64]) -> list[float]:
     return rounded_points(total)
 
 
-def _members(encoder: Any) -> Sequence[tuple[int, ...]]:
+def _members(encoder: Encoder) -> Sequence[tuple[int, ...]]:
     """Return the columns of each feature."""
-    if encoder.order > 1:
-        members: Sequence[tuple[int, ...]] = encoder.members
-        return members
+    if isinstance(encoder, TupleEncoder):
+        return encoder.members
     return [(j,) for j in range(len(encoder.single.columns))]
 
 
 def _columns(
-    encoder: Any, members: Sequence[tuple[int, ...]], counts: NDArray[Any]
+    encoder: Encoder, members: Sequence[tuple[int, ...]], counts: NDArray[Any]
 ) -> list[Entry]:
     """Return what can be chosen of each column."""
     starts = offsets(encoder.columns.sizes)
@@ -211,7 +220,7 @@ def _feature(
     `ruled` has the points that the rule uses, where these are others; the counts of
     the feature begin at `start`.
     """
-    encoder: Any = card.encoder
+    encoder = card.encoder
     mapped = card.mapped
     size = encoder.columns.sizes[j]
     first = mapped.tables[1][j]
@@ -219,7 +228,7 @@ def _feature(
     texts = encoder.columns[j].levels.texts
     new = None
     keys = None
-    if encoder.order > 1:
+    if isinstance(encoder, TupleEncoder):
         new = texts.index(NEW) if NEW in texts else None
         keys = _keys(encoder.tables[j], len(texts), new)
     points = mapped.tables[0]
@@ -242,13 +251,13 @@ def _feature(
 
 
 def _column_counts(
-    encoder: Any,
+    encoder: Encoder,
     members: Sequence[tuple[int, ...]],
     counts: NDArray[Any],
     starts: NDArray[Any],
 ) -> list[NDArray[Any]]:
     """Return the rows of every category of every column, from those of features."""
-    if encoder.order == 1:
+    if not isinstance(encoder, TupleEncoder):
         return np.split(counts, starts[1:-1])
     totals: dict[int, NDArray[Any]] = {}
     for f, columns in enumerate(members):
@@ -323,7 +332,7 @@ def _data(
     }
 
 
-def _made(model: Any, own: Certificate) -> dict[str, str]:
+def _made(model: Fit, own: Certificate) -> dict[str, str]:
     """Return the settings of a model, as texts."""
     choice = model.alpha_choice_
     c = model.scorecard_.calibration
@@ -381,7 +390,7 @@ def _path(path: PathResult) -> list[Entry]:
     return steps
 
 
-def _heldout(card: Scorecard, c: Certificate, X: Any, y: Any) -> Entry:
+def _heldout(card: Scorecard, c: Certificate, X: object, y: ArrayLike) -> Entry:
     """Return sums over held-out rows."""
     rows = read_rows(card, X, y)
     p = card.probabilities(rows.codes)
@@ -473,6 +482,6 @@ def _worst(bounds: BoundReport) -> Entry | None:
     }
 
 
-def _cell_text(cell: Any) -> str:
+def _cell_text(cell: Label) -> str:
     missing = cell is None or cell != cell
     return MISSING_TEXT if missing else label_text(cell)

@@ -44,7 +44,7 @@ _MEANING = {
     CLOSED: "follows from the counts by a formula",
     CONDITIONAL: "uses pairs counted within each class, too",
     PROGRAM: "the best of a family of bounds",
-    EXACT: "the worst population there is, found by search",
+    EXACT: "the worst population there is, found by search; ties count as errors",
 }
 
 

@@ -14,7 +14,7 @@ cases are made of them. A minimax rule rests on functions with
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import chain, combinations
@@ -36,6 +36,7 @@ Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]
 Outcomes = NDArray[np.int64]  # codes: a row for each outcome, a column for each feature
 Classes = tuple[int, ...]
+Tables = Iterable[Any] | Mapping[Any, Any]  # frames or series of counts
 
 _FEWER = (
     "merge rare categories, leave columns out (Marginals.select()), or give it more"
@@ -192,15 +193,15 @@ class Ambiguity:
     def cells(self, X: Outcomes) -> NDArray[np.int64]:
         """Cells that outcomes fall in: (outcomes, classes, tables)."""
         K = self.n_classes
-        found = np.empty((len(X), K, len(self.tables)), np.int64)
+        places = np.empty((len(X), K, len(self.tables)), np.int64)
         for t, table in enumerate(self.tables):
             place = np.zeros((len(X), 1), np.int64)
             for i in table.features:
                 place = place * self.sizes[i] + X[:, i : i + 1]
             if table.with_target:
                 place = place * K + np.arange(K)
-            found[:, :, t] = self.starts[t] + place
-        return found
+            places[:, :, t] = self.starts[t] + place
+        return places
 
     def split(self, multiplier: Floats) -> Iterator[tuple[Table, Floats]]:
         """Tables with their parts of a multiplier, in the tables' shapes."""
@@ -226,9 +227,9 @@ class Ambiguity:
 
     def outcomes(self) -> Outcomes:
         """All outcomes that no empty cell forbids."""
-        found = self.few_outcomes(np.inf)
-        assert found is not None
-        return found
+        every = self.few_outcomes(np.inf)
+        assert every is not None
+        return every
 
     def few_outcomes(self, most: float) -> Outcomes | None:
         """All outcomes that no empty cell forbids; None if more than `most`."""
@@ -346,11 +347,11 @@ class Ambiguity:
     @cached_property
     def _likeliest(self) -> NDArray[np.intp]:
         """Most probable category of each feature: the zero of its functions."""
-        found = np.zeros(len(self.sizes), np.intp)
+        likeliest = np.zeros(len(self.sizes), np.intp)
         for table in self.tables:
             if len(table.features) == 1 and table.with_target:
-                found[table.features[0]] = table.probabilities.sum(axis=1).argmax()
-        return found
+                likeliest[table.features[0]] = table.probabilities.sum(axis=1).argmax()
+        return likeliest
 
     @cached_property
     def reference_cells(self) -> NDArray[np.bool_]:
@@ -408,8 +409,8 @@ class Ambiguity:
 
 def shortfall(values: Floats) -> float:
     """By how much values of λ (outcomes, classes) must rise: Σ_S λ_y ≥ |S| − 1."""
-    found = np.maximum(1 - values, 0).sum(axis=1) - 1
-    return max(0.0, float(found.max(initial=0.0)))
+    lacking = np.maximum(1 - values, 0).sum(axis=1) - 1
+    return max(0.0, float(lacking.max(initial=0.0)))
 
 
 def worst_member(
@@ -420,8 +421,8 @@ def worst_member(
     b = ambiguity.b
     most = np.where(ambiguity.possible(X), np.inf, 0.0).ravel()
     answer = solve(Program(-loss.ravel(), A, b, b, upper=most), time_limit=time_limit)
-    found = len(answer.x) == loss.size
-    p = np.maximum(answer.x, 0) if found else np.zeros(loss.size)
+    solved = len(answer.x) == loss.size
+    p = np.maximum(answer.x, 0) if solved else np.zeros(loss.size)
     return p.reshape(loss.shape), answer
 
 
@@ -468,7 +469,7 @@ def disagreement(ambiguity: Ambiguity) -> str:
 # ---- tables that people have
 
 
-def of_tables(tables: Any, m: Marginals | str) -> Ambiguity:
+def of_tables(tables: Tables, m: Marginals | str) -> Ambiguity:
     """Set of the distributions that have some tables, as `minimax` takes them."""
     from renyi.encoding.encoder import Encoder
     from renyi.sources import tables as source
@@ -487,7 +488,7 @@ def of_tables(tables: Any, m: Marginals | str) -> Ambiguity:
         raise ValueError(f"No table has the target {target!r}: give one that does.")
     names = [name for name in known.names if name in held and name != target]
     n = float(long[0][count].sum())
-    found = []
+    encoded = []
     for frame in long:
         mine = [name for name in names if name in frame.columns]
         full = [*mine, target] if target in frame.columns else mine
@@ -505,18 +506,18 @@ def of_tables(tables: Any, m: Marginals | str) -> Ambiguity:
         cells = np.zeros(tuple(sizes))
         np.add.at(cells, tuple(codes), frame[count].to_numpy(np.float64))
         places = tuple(names.index(name) for name in mine)
-        found.append(Table(places, len(full) > len(mine), cells / n))
+        encoded.append(Table(places, len(full) > len(mine), cells / n))
     columns = known.take(known.places(names))
-    return Ambiguity(columns, known[known.places([target])[0]], tuple(found))
+    return Ambiguity(columns, known[known.places([target])[0]], tuple(encoded))
 
 
 def _labelled(columns: Columns) -> Columns:
     """Return the columns with bins as labels, which is what tables hold."""
-    found = []
+    labelled = []
     for name, levels in ((c.name, c.levels) for c in columns):
         if levels.kind != "label":
             missing = (None,) if None in levels.categories else ()
             labels = (*levels.texts[: len(levels.edges) + 1], *missing)
             levels = Levels("label", labels)
-        found.append(Column(name, levels))
-    return Columns.of(found)
+        labelled.append(Column(name, levels))
+    return Columns.of(labelled)

@@ -43,10 +43,10 @@ few marginals do. Three tests:
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
 from renyi import rules
@@ -101,11 +101,11 @@ class ThetaRule:
     encoder: Encoder = field(repr=False)
     multiplier: Floats = field(repr=False)
 
-    def rule_proba(self, X: Any, rule: str = "renyi") -> Floats:
+    def rule_proba(self, X: object, rule: str = "renyi") -> Floats:
         """Probability with which a rule answers each class at each row."""
         return rules.rule_proba(self.estimates(X), rule)
 
-    def estimates(self, X: Any) -> Floats:
+    def estimates(self, X: object) -> Floats:
         """Estimates at the rows of a table, or of an integer array of codes."""
         if isinstance(X, np.ndarray) and X.dtype.kind in "iu":
             codes = X.astype(np.int64)
@@ -202,12 +202,12 @@ def theta(
     if ambiguity.n_table > MAX_CONE:
         return _interval(m, ambiguity, deadline)
     try:
-        found = solve_cone(ambiguity, deadline.part(_CONE).limit)
+        solution = solve_cone(ambiguity, deadline.part(_CONE).limit)
     except KeyboardInterrupt:
         return ThetaResult(None, 0.0, quadratic_rule(ambiguity)[0] / 2, None, None)
-    if found is None:
+    if solution is None:
         return _interval(m, ambiguity, deadline)
-    X, p, multiplier = found
+    X, p, multiplier = solution
     rule = ThetaRule(ambiguity, m.encoder, multiplier)
     upper = _dual_value(rule, X)
     order = np.argsort(p, axis=None)  # the least probable cells are left out
@@ -247,9 +247,9 @@ def _interval(m: Marginals, ambiguity: Ambiguity, deadline: Deadline) -> ThetaRe
     γ is that of the scores without penalty, whose bound on e* is 2γ.
     """
     gamma = quadratic_rule(ambiguity, deadline.part(_CONE).limit)[0] / 2
-    found = solve_minimax(ambiguity, m.encoder, deadline=deadline)
-    upper = min(gamma, found.upper)
-    shown = found.worst_distribution
+    result = solve_minimax(ambiguity, m.encoder, deadline=deadline)
+    upper = min(gamma, result.upper)
+    shown = result.worst_distribution
     if shown is None:
         return ThetaResult(None, 0.0, upper, None, None)
     lower = brier_risk(shown.p)
@@ -363,9 +363,9 @@ class Separability:
 
 def separable(
     m: Marginals,
-    X: Any = None,
+    X: object = None,
     *,
-    sample_weight: Any = None,
+    sample_weight: ArrayLike | None = None,
     class_conditional: bool = True,
     tolerance: float = 1e-7,
     time_limit: float | None = 60.0,
@@ -448,7 +448,9 @@ def lowest_estimate(
     if null.shape[1] == 0 or plain >= 0:
         return plain
     # Maximise τ ≤ Σ_i l_i(y) with l_i(y) ≤ (Z + null C)(k, y) and C 1 = 0.
-    (D, r), d, K = null.shape, len(sizes), Z.shape[1]
+    D, r = null.shape
+    d = len(sizes)
+    K = Z.shape[1]
     owner = sparse.csr_array(np.repeat(np.eye(d), sizes, axis=0))
     eye = sparse.eye_array(K)
     column = np.ones((K, 1))
@@ -468,7 +470,9 @@ def lowest_estimate(
 # ---- the test by rows
 
 
-def _rows(m: Marginals, X: Any, sample_weight: Any) -> tuple[Floats, Floats]:
+def _rows(
+    m: Marginals, X: object, sample_weight: ArrayLike | None
+) -> tuple[Floats, Floats]:
     """Return indicators and probabilities of rows, which must have the pairs of m."""
     codes = m.encoder.transform(X)
     weights = check_sample_weight(sample_weight, codes.shape[1])

@@ -191,7 +191,8 @@ class Oracle:
 
 def tree_draws(ambiguity: Ambiguity, n: int, random: np.random.Generator) -> Outcomes:
     """Draw outcomes from the tree of pairs that tells most (Chow and Liu, 1968)."""
-    (Q, F), label = ambiguity.moments(), len(ambiguity.sizes)
+    Q, F = ambiguity.moments()
+    label = len(ambiguity.sizes)
     P = np.block([[dense(Q), F], [F.T, np.zeros((F.shape[1], F.shape[1]))]])
     known_pairs = {table.features for table in ambiguity.tables}
     places = [*spans(ambiguity.sizes), slice(len(F), None)]
@@ -356,17 +357,17 @@ class _Planes:
         state.rounds += 1
         target = max(self.target, _FINEST * self.tolerance)
         until = Deadline(self.deadline.left - self._reserve)
-        found = master.solve(state.best, self.radius, target, until)
-        if found is None or master.last is None:
+        multiplier = master.solve(state.best, self.radius, target, until)
+        if multiplier is None or master.last is None:
             state.status = "stopped"
             return False
         if master.last.off < _NEAR:
             self._take_lower(master.member())
         master.forget()
-        below = float(self.problem.ambiguity.b @ found) - master.last.gap
+        below = float(self.problem.ambiguity.b @ multiplier) - master.last.gap
         self.target = _SHARE * (state.upper - max(below, state.lower))
         for share in (_SHORT, 1.0):
-            if self._separate(state.best + share * (found - state.best)):
+            if self._separate(state.best + share * (multiplier - state.best)):
                 return True
             if self.deadline.passed:
                 state.status = "stopped"
@@ -385,13 +386,13 @@ class _Planes:
         state = self.state
         oracle = self.oracle
         starts = self._starts()
-        found = {}
+        lows = {}
         for S in self.problem.sets:
             if self.deadline.passed:
                 return 0
-            found[S] = oracle.quick(trial, S, starts)
-        added = self._add(found)
-        hope = {S: float(low.values[0]) for S, low in found.items()}
+            lows[S] = oracle.quick(trial, S, starts)
+        added = self._add(lows)
+        hope = {S: float(low.values[0]) for S, low in lows.items()}
         value, _ = self.problem.mended(trial, hope)
         grid = oracle.grid
         (N, R) = self.master.G.shape
@@ -407,10 +408,10 @@ class _Planes:
         some = self.oracle.random.permutation(len(self.pool))[:_STARTS]
         return np.concatenate([self.master.support(), self.pool[some]])
 
-    def _add(self, found: dict[Classes, Low]) -> int:
+    def _add(self, lows: dict[Classes, Low]) -> int:
         """Add the outcomes that violate a constraint."""
         added = 0
-        for S, low in found.items():
+        for S, low in lows.items():
             need = len(S) - 1.0  # a loss is part of the values already, and |S| is 1
             added += self._require(low.outcomes[low.values < need - TOLERANCE], S)
         return added
@@ -420,14 +421,14 @@ class _Planes:
         oracle = self.oracle
         problem = self.problem
         deadline = Deadline(max(self.deadline.left, 0.1))
-        found = {S: oracle.exact(trial, S, deadline) for S in problem.sets}
-        bounds = {S: low.bound for S, low in found.items()}
+        lows = {S: oracle.exact(trial, S, deadline) for S in problem.sets}
+        bounds = {S: low.bound for S, low in lows.items()}
         better = self.state.take(*problem.mended(trial, bounds))
         last = self.master.last
         if better and last is not None and last.off > _NEAR:
             self.radius *= 2
-        added = self._add(found)
-        for S, low in found.items():
+        added = self._add(lows)
+        for S, low in lows.items():
             slack = low.outcomes[low.values > low.bound + _SLACK]
             added += problem.refine(slack, S)
         return added
@@ -469,11 +470,11 @@ class _Planes:
                 return
         self._take_lower(self.master.sparse_member(max(deadline.left, 1.0)))
 
-    def _take_lower(self, found: Member | None, slack: float = 0.0) -> None:
+    def _take_lower(self, member: Member | None, slack: float = 0.0) -> None:
         """Take a member of C if it errs more than the last, but for the slack."""
-        if found is None:
+        if member is None:
             return
-        X, p = found
+        X, p = member
         error = self.problem.error(p, X)
         if error > self.state.lower - slack or not self.state.exhibited:
             self.state.outcomes = X

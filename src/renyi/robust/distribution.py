@@ -20,7 +20,7 @@ import numpy as np
 from scipy import linalg, sparse
 
 from renyi.robust.ambiguity_set import Ambiguity, Flags, Floats, Outcomes
-from renyi.rules import random_of
+from renyi.rules import Seed, random_of
 from renyi.solvers.programs import TOLERANCE, Program, solve
 
 if TYPE_CHECKING:
@@ -129,7 +129,7 @@ class WorstDistribution:
         frame[name] = mass[order]
         return frame
 
-    def sample(self, n: int, random_state: Any = None) -> pd.DataFrame:
+    def sample(self, n: int, random_state: Seed = None) -> pd.DataFrame:
         """Draw n rows: the features and the class."""
         rows, classes = np.nonzero(self.p > 0)
         weights = self.p[rows, classes]
@@ -175,12 +175,12 @@ def polished(ambiguity: Ambiguity, outcomes: Outcomes, p: Floats) -> Floats:
     A = ambiguity.constraint_matrix(outcomes)
     b = ambiguity.b
     allowed = ambiguity.possible(outcomes).ravel()
-    found = _least_squares(A, b, np.where(allowed, np.maximum(p.ravel(), 0), 0.0))
+    nearest = _least_squares(A, b, np.where(allowed, np.maximum(p.ravel(), 0), 0.0))
     for _ in range(3):
-        if _residual(A, b, found) <= TOLERANCE / 10:
+        if _residual(A, b, nearest) <= TOLERANCE / 10:
             break
-        found = _corrected(A, b, found, allowed)
-    return found.reshape(p.shape)
+        nearest = _corrected(A, b, nearest, allowed)
+    return nearest.reshape(p.shape)
 
 
 def _residual(A: sparse.csc_array, b: Floats, p: Floats) -> float:

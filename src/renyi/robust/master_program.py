@@ -87,7 +87,9 @@ class _State:
         """Begin at a multiplier and weights; the box takes up what is missing."""
         rest = self.G.T @ w - self.b
         boxed = np.maximum(rest, 0) + least, np.maximum(-rest, 0) + least
-        self.a, self.x, self.s = a, np.concatenate([w, *boxed]), self.slacks(a)
+        self.a = a
+        self.x = np.concatenate([w, *boxed])
+        self.s = self.slacks(a)
 
     def slacks(self, a: Floats) -> Floats:
         """Slacks of the cuts, and of the box above and below."""
@@ -246,9 +248,9 @@ class _Simplex:
             return None
         if highs.getModelStatus() != self.module.HighsModelStatus.kOptimal:
             return None
-        found = highs.getSolution()
-        u, v, w = np.split(np.array(found.col_value), [R, 2 * R])
-        return Point(-np.array(found.row_dual), w, u, v, 0.0)
+        solution = highs.getSolution()
+        u, v, w = np.split(np.array(solution.col_value), [R, 2 * R])
+        return Point(-np.array(solution.row_dual), w, u, v, 0.0)
 
 
 class Master:
@@ -304,9 +306,9 @@ class Master:
             self.last = self.simplex.solve(box, deadline)
         if self.last is None:
             return None
-        found = np.zeros(len(self.ambiguity.b))
-        found[self.cells] = self.last.a
-        return found
+        multiplier = np.zeros(len(self.ambiguity.b))
+        multiplier[self.cells] = self.last.a
+        return multiplier
 
     def forget(self) -> None:
         """Drop the cuts furthest from being felt, once they are many."""

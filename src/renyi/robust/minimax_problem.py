@@ -46,6 +46,7 @@ from renyi.robust.ambiguity_set import (
     Floats,
     Outcomes,
     Table,
+    Tables,
     class_sets,
     contradiction_error,
     disagreement,
@@ -133,11 +134,11 @@ class MinimaxRule:
         """Probability of each answer at rows given as codes (d, n)."""
         return answer_proba(self.functions(codes))
 
-    def rule_proba(self, X: Any) -> Floats:
+    def rule_proba(self, X: object) -> Floats:
         """Probability of each answer at each row of a frame."""
         return self.of_codes(self.encoder.transform(X))
 
-    def decide(self, X: Any) -> NDArray[Any]:
+    def decide(self, X: object) -> NDArray[Any]:
         """Class of the smallest λ_y: not random, and wrong at most twice as often."""
         best = self.functions(self.encoder.transform(X)).argmin(axis=1)
         return np.asarray(class_array(self.classes)[best])
@@ -177,10 +178,10 @@ def _extended(table: Table, cells: Floats) -> Floats:
             )
             for v in (sums, weights)
         )
-    found = np.divide(sums, weights, out=np.zeros_like(sums), where=weights > 0)
+    extended = np.divide(sums, weights, out=np.zeros_like(sums), where=weights > 0)
     own = tuple(slice(0, size) for size in p.shape)
-    found[own] = a
-    return found
+    extended[own] = a
+    return extended
 
 
 @dataclass(frozen=True, eq=False)
@@ -255,7 +256,7 @@ class MinimaxResult:
 def minimax(
     m: Marginals | str,
     method: str = "auto",
-    tables: Any = None,
+    tables: Tables | None = None,
     *,
     time_limit: float | None = None,
     tolerance: float = 1e-6,
@@ -327,7 +328,7 @@ def minimax(
 
 
 def _given(
-    m: Marginals | str, tables: Any, class_conditional: bool
+    m: Marginals | str, tables: Tables | None, class_conditional: bool
 ) -> tuple[Ambiguity, Encoder]:
     """Return the set C, by tables of pairs if it can be, and the encoder."""
     if tables is not None:
@@ -403,23 +404,31 @@ def solve_minimax(
     if shown is not None and upper - lower <= tolerance:
         status = "solved"
     rule = MinimaxRule(ambiguity, best.multiplier, upper, encoder)
-    seconds = deadline.spent
-    stopped = best.status == "interrupted"
-    found = lower, upper, rule, shown, way, seconds, status, "", best.origin, stopped
-    return MinimaxResult(*found, messages=best.messages)
+    return MinimaxResult(
+        lower=lower,
+        upper=upper,
+        rule=rule,
+        worst_distribution=shown,
+        method=way,
+        seconds=deadline.spent,
+        status=status,
+        origin=best.origin,
+        interrupted=best.status == "interrupted",
+        messages=best.messages,
+    )
 
 
 def _direct(ambiguity: Ambiguity, X: Outcomes, deadline: Deadline) -> _Found:
     """Solve the program over all outcomes."""
     best = table_rule(ambiguity)
     try:
-        found, p = solve_direct(ambiguity, X, deadline.limit)
+        answer, p = solve_direct(ambiguity, X, deadline.limit)
     except KeyboardInterrupt:
         return best._replace(status="interrupted"), None, "direct"
-    if found.status != "optimal" and not found.value < best.value:
-        found = best._replace(status=found.status)
-    empty = found.status == "infeasible"
-    return found, None if empty else exhibited(ambiguity, X, p), "direct"
+    if answer.status != "optimal" and not answer.value < best.value:
+        answer = best._replace(status=answer.status)
+    empty = answer.status == "infeasible"
+    return answer, None if empty else exhibited(ambiguity, X, p), "direct"
 
 
 def solve_direct(
@@ -539,18 +548,18 @@ def feature_importance(rule: MinimaxRule) -> pd.Series:
             shared[list(table.features)] += part
     parts = [_variance(e, w) for e, w in zip(effects, weights, strict=True)]
     values = np.sqrt(np.array(parts) + shared)
-    found = pd.Series(values, list(ambiguity.columns.names), name="importance")
-    return found.sort_values(ascending=False, kind="stable")
+    importance = pd.Series(values, list(ambiguity.columns.names), name="importance")
+    return importance.sort_values(ascending=False, kind="stable")
 
 
 def _frequencies(rule: MinimaxRule) -> list[Floats]:
     """Return the probabilities of the categories of each feature."""
-    found: dict[int, Floats] = {}
+    frequencies: dict[int, Floats] = {}
     for table in rule.ambiguity.tables:
         for axis, i in enumerate(table.features):
             others = tuple(k for k in range(table.probabilities.ndim) if k != axis)
-            found.setdefault(i, table.probabilities.sum(axis=others))
-    return [found[i] for i in range(len(found))]
+            frequencies.setdefault(i, table.probabilities.sum(axis=others))
+    return [frequencies[i] for i in range(len(frequencies))]
 
 
 def _differences(a: Floats, p: Floats) -> Floats:

@@ -90,7 +90,7 @@ class Grid:
     def sides(self) -> list[_Side]:
         """The possible outcomes of each half that has few enough of them to list."""
         owner = np.repeat(np.arange(len(self.sizes)), self.sizes)
-        found = []
+        halves = []
         for columns in self.halves:
             sizes = self.sizes[columns]
             most = min(_MAX_HALF, _MAX_CELLS / max(1, sizes.sum()))
@@ -98,8 +98,8 @@ class Grid:
             if outcomes is not None:
                 W = dense(outcomes.T, sizes)
                 own = np.isin(owner, columns)
-                found.append(_Side(columns, outcomes, W, np.flatnonzero(own)))
-        return found
+                halves.append(_Side(columns, outcomes, W, np.flatnonzero(own)))
+        return halves
 
     def _allowed(self, columns: NDArray[np.intp], X: Outcomes) -> Flags:
         """Whether the last categories of beginnings may occur with all before them."""
@@ -134,11 +134,11 @@ class Energy(NamedTuple):
         """Energies of outcomes."""
         places = self.grid.places(X)
         inner = self.pair[places[:, :, None], places[:, None, :]].sum(axis=(1, 2))
-        found = self.unary[places].sum(axis=1) + 0.5 * inner
+        values = self.unary[places].sum(axis=1) + 0.5 * inner
         if self.loss is not None:
             scores = self.loss.base + self.loss.points[places].sum(axis=1)
-            found -= self.loss.value(scores)
-        return np.asarray(found)
+            values -= self.loss.value(scores)
+        return np.asarray(values)
 
 
 def minimise(energy: Energy, keep: int, deadline: Deadline) -> Low:
@@ -232,7 +232,7 @@ def prove(
     """Minimise by mixed-integer programs, one for each score: bounds are proven."""
     grid = energy.grid
     lowest = np.inf
-    found = []
+    outcomes = []
     for score in scores or (None,):
         program, single = _integer_program(energy, score)
         answer = solve(program, time_limit=time_limit, presolve=True)
@@ -241,9 +241,9 @@ def prove(
             bound = FORBIDDEN if score is None else -np.inf
         elif len(answer.x) == len(program.cost) and np.isfinite(answer.value):
             parts = np.split(answer.x[single], grid.starts[1:-1])
-            found.append([part.argmax() for part in parts])
+            outcomes.append([part.argmax() for part in parts])
         lowest = min(lowest, bound)
-    X = np.array(found, np.int64).reshape(-1, len(grid.sizes))
+    X = np.array(outcomes, np.int64).reshape(-1, len(grid.sizes))
     return Low(X, energy.at(X), lowest)
 
 

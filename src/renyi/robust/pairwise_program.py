@@ -114,15 +114,15 @@ def solve_local(
         return Bound(np.inf, np.zeros(len(ambiguity.b)), "stopped")
     program = _program(ambiguity, margin)
     answer = solve_interior(program, time_limit=deadline.limit)
-    found = _read(answer, program, ambiguity)
+    bound = _read(answer, program, ambiguity)
     claimed = -answer.value if ambiguity.n_classes == 2 else 1 - answer.value
-    solved = answer.status == "optimal" and found.value <= claimed + _PRECISE
+    solved = answer.status == "optimal" and bound.value <= claimed + _PRECISE
     if solved or deadline.passed:
-        return found
+        return bound
     again = _read(_persistent(program, deadline), program, ambiguity)
-    if again.status == "infeasible" or not found.value <= again.value:
+    if again.status == "infeasible" or not bound.value <= again.value:
         return again
-    return found._replace(status=again.status)
+    return bound._replace(status=again.status)
 
 
 def _affordable(entries: float, deadline: Deadline) -> bool:
@@ -223,12 +223,14 @@ def quadratic_rule(ambiguity: Ambiguity, time_limit: float | None = None) -> Bou
     if not ambiguity.knows_all_pairs:
         return nothing._replace(status="optimal")
     if ambiguity.sizes.sum() <= _QUICK:
-        found: tuple[Floats, Floats] | None = _least_squares(ambiguity)
+        points: tuple[Floats, Floats] | None = _least_squares(ambiguity)
     else:
-        found = in_thread(lambda _: _least_squares(ambiguity), time_limit)
-    if found is None:
+        points = in_thread(lambda _: _least_squares(ambiguity), time_limit)
+    if points is None:
         return nothing
-    square, lead, one = ambiguity.quadratics(*found, np.arange(ambiguity.n_classes))
+    Z, base = points
+    classes = np.arange(ambiguity.n_classes)
+    square, lead, one = ambiguity.quadratics(Z, base, classes)
     multiplier = square - 2 * lead + one
     return Bound(float(ambiguity.b @ multiplier), multiplier, origin="least squares")
 
@@ -265,15 +267,15 @@ def first_bound(ambiguity: Ambiguity, deadline: Deadline) -> Bound:
     try:
         simple = quadratic_rule(ambiguity, deadline.part(_SHARE).limit)
         best = min(best, simple, key=lambda bound: bound.value)
-        found = solve_local(ambiguity, time_limit=deadline.limit)
+        local = solve_local(ambiguity, time_limit=deadline.limit)
     except KeyboardInterrupt:
         return best._replace(status="interrupted")
     except MemoryBudgetError as error:
         warn_too_large(error)
         return best._replace(status="declined")
-    if found.value <= best.value + TOLERANCE:  # never more, but for rounding
-        return found
-    return best._replace(status=found.status)
+    if local.value <= best.value + TOLERANCE:  # never more, but for rounding
+        return local
+    return best._replace(status=local.status)
 
 
 # ---- parts of programs whose variables are tables
@@ -355,16 +357,16 @@ def open_cells(ambiguity: Ambiguity) -> Flags:
     """Cells that the tables leave open to each class: (classes, width)."""
     layout = ambiguity.layout
     (places, cells, classed) = _table_cells(ambiguity)
-    found = np.ones((ambiguity.n_classes, layout.width), bool)
+    is_open = np.ones((ambiguity.n_classes, layout.width), bool)
     for y in range(ambiguity.n_classes):
-        found[y, places[ambiguity.b[cells + y * classed] <= 0]] = False
+        is_open[y, places[ambiguity.b[cells + y * classed] <= 0]] = False
     plain = {table.features for table in ambiguity.tables if not table.with_target}
     for i, j in layout.pairs:
         if (i, j) in plain:
-            first = found[:, layout.cells(i)]
-            second = found[:, layout.cells(j)]
-            found[:, layout.cells(i, j)] &= first[:, :, None] & second[:, None, :]
-    return found
+            first = is_open[:, layout.cells(i)]
+            second = is_open[:, layout.cells(j)]
+            is_open[:, layout.cells(i, j)] &= first[:, :, None] & second[:, None, :]
+    return is_open
 
 
 # ---- the worst case of a rule
@@ -456,9 +458,9 @@ class _Relaxation:
         more = part.products if semidefinite else part.products + part.squares
         rows += [sparse.csr_array(row[None]) for row in more]
         rows.append(sparse.csr_array((0, self.layout.width)))  # at least one block
-        found = sparse.csr_array(sparse.vstack(rows))
-        largest = np.maximum(abs(found).max(axis=1).toarray().ravel(), 1e-12)
-        return sparse.csr_array(sparse.diags_array(1 / largest) @ found)
+        stacked = sparse.csr_array(sparse.vstack(rows))
+        largest = np.maximum(abs(stacked).max(axis=1).toarray().ravel(), 1e-12)
+        return sparse.csr_array(sparse.diags_array(1 / largest) @ stacked)
 
     def _cone(self, c: int) -> Cone:
         """Matrix of E[w w'] of a part: 1 and the open categories less the likeliest."""

@@ -269,12 +269,12 @@ class Losses:
         scores = self.centred if self.rule == "map" else (self.points, self.base)
         square, lead, one = self.ambiguity.quadratics(*scores, self.own)
         if self.rule != "map":
-            found = square - 2 * lead + (1 + 4 * self.tie) * one
+            multiplier = square - 2 * lead + (1 + 4 * self.tie) * one
         else:
             tau = self.scale
-            found = 2 * (tau**2 * square - 2 * tau * lead)
-            found += (2 * (1 - 1 / len(self.base)) + 2 * tau * self.tie) * one
-        return found if self.ambiguity.b @ found < 1 else one
+            multiplier = 2 * (tau**2 * square - 2 * tau * lead)
+            multiplier += (2 * (1 - 1 / len(self.base)) + 2 * tau * self.tie) * one
+        return multiplier if self.ambiguity.b @ multiplier < 1 else one
 
     @property
     def centred(self) -> tuple[Floats, Floats]:
@@ -411,9 +411,9 @@ def _above_renyi(losses: Losses, low: float, high: float) -> list[Floats]:
     at most 5δ²/8.
     """
     least = max(low, -high, 0.0) if low * high > 0 else 0.0
-    found = [np.array([1.0, -2.0, 1.0]) / (2 + 2 * least**2)]
+    majorants = [np.array([1.0, -2.0, 1.0]) / (2 + 2 * least**2)]
     if low == -np.inf:
-        found.append(np.array([1.0, 0, 0]))
+        majorants.append(np.array([1.0, 0, 0]))
     if np.isfinite(low) and np.isfinite(high):
         turns = np.cos(np.pi * (np.arange(3) + 0.5) / 3)
         nodes = (low + high) / 2 + (high - low) / 2 * turns
@@ -422,14 +422,14 @@ def _above_renyi(losses: Losses, low: float, high: float) -> list[Floats]:
         fine = np.linspace(low, high, 2001)
         lack = losses.of_margin(fine.copy()) - np.vander(fine, 3, True) @ own
         own[0] += lack.max() + 5 * (fine[1] - fine[0]) ** 2 / 8
-        found.append(own)
-    return found
+        majorants.append(own)
+    return majorants
 
 
 def _slices(losses: Losses, moments: Moments, y: int) -> list[Region]:
     """Regions by the margin. Squares help near them, and where the closed form is 0."""
     k = int(losses.own[y])
-    found = []
+    regions = []
     g = losses.margin(k, 1 - k)
     least, most = losses.reach(g)
     unit = 1 / losses.scale if losses.rule == "map" and losses.scale > 0 else 1.0
@@ -443,15 +443,15 @@ def _slices(losses: Losses, moments: Moments, y: int) -> list[Region]:
         majorants = [moments.polynomial(g, each) for each in coefficients]
         products = [moments.product(*ends)] if len(ends) == 2 else []
         squares = [moments.square(g, c) for c in centres[near | (centres == 1.0)]]
-        found.append(Region(y, ends, majorants, products, squares))
-    return found
+        regions.append(Region(y, ends, majorants, products, squares))
+    return regions
 
 
 def _answers(losses: Losses, moments: Moments, y: int) -> list[Region]:
     """Regions by the class that is answered; of y's own, only where it surely is."""
     k = int(losses.own[y])
     one = moments.one
-    found = []
+    regions = []
     t = list(np.vstack([losses.points, losses.base]).T)
     for j, f in enumerate(t):
         least = losses.tie if j == k else -losses.tie
@@ -466,8 +466,8 @@ def _answers(losses: Losses, moments: Moments, y: int) -> list[Region]:
             above = [moments.square(one), np.sum([*away, tie], axis=0)]
             squares = []
         squares += [moments.square(lead, c) for lead in leads for c in (0.0, 1.0)]
-        found.append(Region(y, leads, above, products, squares))
-    return found
+        regions.append(Region(y, leads, above, products, squares))
+    return regions
 
 
 def _closed(losses: Losses, moments: Moments, k: int, j: int) -> Floats:

@@ -127,7 +127,7 @@ class WorstCase:
 
 
 def worst_case(
-    model: Any,
+    model: object,
     m: Marginals,
     *,
     rule: str | None = None,
@@ -195,7 +195,7 @@ def worst_case(
     check_possible(match.marginals)
     closed = closed_form(card, match).best[name]
     known = closed if start is None else min(closed, start.upper)
-    found = WorstCase(0.0, known, None, name, closed, 0.0)
+    worst = WorstCase(0.0, known, None, name, closed, 0.0)
     if start is not None and (start.rule, start.closed_form) != (name, closed):
         raise ValueError(_OTHER)
     try:
@@ -204,13 +204,13 @@ def worst_case(
         state = Search(first, float(losses.ambiguity.b @ first))
         how: Any = {"tolerance": tolerance, "progress": progress}
         state = _searched(state, losses, method, deadline, start, **how)
-        found = _reached(found, state, losses)
+        worst = _reached(worst, state, losses)
     except KeyboardInterrupt:  # before there was more than the closed form
-        found = replace(found, interrupted=True, stopped=True)
+        worst = replace(worst, interrupted=True, stopped=True)
     except MemoryBudgetError as error:
         warn_too_large(error)
-        found = replace(found, stopped=True)
-    return replace(found, seconds=deadline.spent)
+        worst = replace(worst, stopped=True)
+    return replace(worst, seconds=deadline.spent)
 
 
 def _searched(
@@ -247,7 +247,7 @@ def _searched(
     return state
 
 
-def _reached(found: WorstCase, state: Search, losses: Losses) -> WorstCase:
+def _reached(known: WorstCase, state: Search, losses: Losses) -> WorstCase:
     """Return the interval that a search has reached, with a distribution if it can."""
     if state.upper < IMPOSSIBLE:
         raise ValueError(_EMPTY)
@@ -258,9 +258,9 @@ def _reached(found: WorstCase, state: Search, losses: Losses) -> WorstCase:
     except KeyboardInterrupt:
         interrupted = True
     lower = 0.0 if shown is None else losses.error(shown.p, shown.outcomes)
-    upper = max(0.0, min(state.upper + losses.drift, found.upper))
+    upper = max(0.0, min(state.upper + losses.drift, known.upper))
     return replace(
-        found,
+        known,
         lower=max(0.0, min(lower - losses.drift, upper)),
         upper=upper,
         distribution=shown,
@@ -309,8 +309,8 @@ def _bound(
         state.status = "stopped"
         if seconds < _BRIEF:
             continue
-        found = solve_worst(losses, semidefinite=semidefinite, time_limit=seconds)
-        state.take(found.value, found.multiplier)
-        state.status = found.status
-        if found.status == "optimal":
+        bound = solve_worst(losses, semidefinite=semidefinite, time_limit=seconds)
+        state.take(bound.value, bound.multiplier)
+        state.status = bound.status
+        if bound.status == "optimal":
             break

@@ -33,12 +33,12 @@ import pyarrow.compute as pc
 import pyarrow.ipc
 import pyarrow.parquet
 
-from renyi import endings
 from renyi.encoding.arrays import check_frame_names
 from renyi.encoding.encoder import Encoder
 from renyi.encoding.rules import NO_ROWS
 from renyi.files import first_line, unreadable
 from renyi.marginals.marginals import Marginals
+from renyi.sources import suffixes
 from renyi.sources.run import Job, Source, Unit
 from renyi.sources.spec import CountSpec
 
@@ -252,7 +252,7 @@ def _width(kind: pa.DataType) -> float:
 class ParquetFile:
     """A Parquet file, whose footer is read once."""
 
-    ENDINGS = endings.PARQUET
+    ENDINGS = suffixes.PARQUET
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -322,7 +322,7 @@ class ParquetFile:
 class IpcFile:
     """An Arrow file, whose schema is read once."""
 
-    ENDINGS = endings.ARROW
+    ENDINGS = suffixes.ARROW
 
     def __init__(self, path: Path) -> None:
         self.path = path

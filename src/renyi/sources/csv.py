@@ -28,8 +28,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv
 
-from renyi import endings
 from renyi.files import unreadable
+from renyi.sources import suffixes
 from renyi.sources.run import Unit
 
 BLOCK = 2**20  # bytes that Arrow reads at once; it reads up to 36 blocks ahead
@@ -37,8 +37,6 @@ PIECE = 16 * BLOCK  # bytes that are counted together
 LONGEST_RECORD = 2**25  # bytes
 _LONGEST_HEADER = 2**24  # characters up to the end of the header
 _MOST_NAME_LINES = 20  # in the header; more are rows after an unclosed quote
-_FEWEST_ROWS = 8  # for each label, or a dictionary is slower than text
-_FEWEST_LABELS = 10  # of a column that is read as text
 _TOO_LONG = (
     f"a record of more than {LONGEST_RECORD // 2**20} MB; close the quote in it, or "
     "shorten its cells"
@@ -153,7 +151,7 @@ def _lines(
 class CsvFile:
     """A CSV file, whose header is read once."""
 
-    ENDINGS = endings.CSV
+    ENDINGS = suffixes.CSV
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -167,7 +165,7 @@ class CsvFile:
 
         Spaces around cells are dropped, except in `verbatim` columns.
         """
-        batches = self._batches(_schema(columns, self._columns_of_many_labels()))
+        batches = self._batches(_schema(columns))
         most = max(1, PIECE // self._block)
         rows = 0
         before = 0.0
@@ -191,11 +189,6 @@ class CsvFile:
     def sampled_whole(self) -> bool:
         """Whether the first records are all."""
         return len(self._first_rows) < 2
-
-    def read_whole(self, columns: list[str]) -> pa.Table:
-        """Read some columns at once, as text with its spaces."""
-        schema = _schema(columns, columns)
-        return pa.Table.from_batches([b for b, _ in self._batches(schema)], schema)
 
     def extent(self, most: float) -> tuple[float, float, float]:
         """Return the bytes, cells and rows there are at most; see `files.memory`.
@@ -327,27 +320,12 @@ class CsvFile:
         batches = self._batches(self.schema)
         return [batch for batch, _ in islice(batches, 2)]
 
-    def _columns_of_many_labels(self) -> frozenset[str]:
-        """Return the columns that are faster to read as text, such as measurements."""
-        if not self._first_rows:
-            return frozenset()
-        batch = self._first_rows[0]
-        many = batch.num_rows // _FEWEST_ROWS
-        return frozenset(
-            name
-            for name, column in zip(batch.schema.names, batch.columns, strict=True)
-            if len(column.dictionary) > many > _FEWEST_LABELS
-        )
-
 
 # ---- columns
 
 
-def _schema(columns: Sequence[str], texts: Collection[str] = ()) -> pa.Schema:
-    """Return the types of columns; those of `texts` have no dictionary."""
-    return pa.schema(
-        [(name, pa.string() if name in texts else TEXT) for name in columns]
-    )
+def _schema(columns: Sequence[str]) -> pa.Schema:
+    return pa.schema([(name, TEXT) for name in columns])
 
 
 def _combined(
@@ -365,8 +343,6 @@ def _combined(
 
 def _trimmed(column: pa.Array) -> pa.Array:
     """Drop spaces around cells; labels may then be twice in a dictionary."""
-    if not pa.types.is_dictionary(column.type):
-        return pc.utf8_trim_whitespace(column)
     labels = pc.utf8_trim_whitespace(column.dictionary)
     if labels.equals(column.dictionary):
         return column

@@ -28,8 +28,8 @@ from urllib.parse import quote
 
 import pyarrow as pa
 
-from renyi import endings
 from renyi.files import first_line, unreadable
+from renyi.sources import suffixes
 from renyi.sources.duckdb import (
     arrow_batches,
     duckdb_module,
@@ -74,7 +74,7 @@ def is_address(name: str) -> bool:
 
 def is_database(name: str) -> bool:
     """Whether a name is that of a database file or the address of a server."""
-    return is_address(name) or name.lower().endswith(endings.DATABASE)
+    return is_address(name) or name.lower().endswith(suffixes.DATABASE)
 
 
 def shown_address(name: str) -> str:
@@ -413,7 +413,7 @@ def _lite(path: Path) -> Iterator[sqlite3.Connection]:
             lite.execute("BEGIN")
             yield lite
             what = changed(before, fingerprint(path)) if unlocked else None
-    except sqlite3.Error as error:
+    except (sqlite3.Error, UnicodeDecodeError) as error:  # of damaged statements
         raise ValueError(f"{path} cannot be read: {first_line(error)}.") from None
     finally:
         for each in absent:

@@ -25,7 +25,6 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from renyi import endings
 from renyi.counting.compiled import in_threads
 from renyi.encoding.arrow import (
     TextKind,
@@ -38,7 +37,7 @@ from renyi.encoding.encoder import Encoder
 from renyi.encoding.rules import MISSING_CODES, check_names, missing_texts
 from renyi.marginals.marginals import Marginals
 from renyi.progress import ProgressCallback
-from renyi.sources import csv, databases, duckdb
+from renyi.sources import csv, databases, duckdb, suffixes
 from renyi.sources.arrow import IpcFile, ParquetFile
 from renyi.sources.csv import CsvFile
 from renyi.sources.databases import DatabaseTable
@@ -97,7 +96,7 @@ def opened(path: AnyPath) -> TableFile:
     if not kinds:
         what = f"ends in {place.suffix!r}" if place.suffix else "has no ending"
         raise ValueError(
-            f"{place} {what}, so its format is unknown: renyi reads {endings.TABLES}; "
+            f"{place} {what}, so its format is unknown: renyi reads {suffixes.TABLES}; "
             "save the table as one of these, or rename the file."
         )
     if not place.stat().st_size:
@@ -228,14 +227,13 @@ def read_table(
     names = table.schema.names
     wanted = names if columns is None else list(columns)
     require(table.path, names, wanted)
-    if isinstance(table, CsvFile):
-        rows = table.read_whole(wanted)
-    else:
-        schema = pa.schema([table.schema.field(name) for name in wanted])
-        read = map if isinstance(table, DatabaseTable) else in_threads
-        units = read(lambda unit: list(unit.read()), table.units(0, wanted))
-        parts = [batch.cast(schema) for batches in units for batch in batches]
-        rows = pa.Table.from_batches(parts, schema).unify_dictionaries()
+    verbatim = (wanted,) if isinstance(table, CsvFile) else ()
+    units = table.units(0, wanted, *verbatim)
+    schema = pa.schema([table.schema.field(name) for name in wanted])
+    read = map if isinstance(table, DatabaseTable) else in_threads
+    pieces = read(lambda unit: list(unit.read()), units)
+    parts = [batch.cast(schema) for batches in pieces for batch in batches]
+    rows = pa.Table.from_batches(parts, schema).unify_dictionaries()
     if not rows.num_rows:
         raise no_rows([table])
     return _typed(table, rows, missing_texts(missing), kinds or {})

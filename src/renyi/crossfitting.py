@@ -1,0 +1,328 @@
+"""Cross-fitting: two models, each trained on half of the rows, judged by the other.
+
+Bins, rare labels and the penalty of a model are learned from its own half alone. What
+is deployed is the scorecard of the mean scores (an average), or a fair coin that says
+which of the two models answers (a mixture). The proofs are in
+`renyi.certificates.heldout`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from renyi import rules
+from renyi.certificates import text
+from renyi.certificates.heldout import (
+    METHODS,
+    HeldoutBounds,
+    JudgedHalf,
+    average,
+    average_of_rows,
+    bounds_of_marginals,
+    crossfit_bounds,
+    largest_residual,
+)
+from renyi.certificates.record import Certificate
+from renyi.certification import Warned, of_unseen_rows
+from renyi.counting.sparse_counts import is_sparse
+from renyi.encoding import rules as column_rules
+from renyi.encoding.encoder import Encoder, check_usable
+from renyi.encoding.rows import TrainingRows, take_rows
+from renyi.fitting import (
+    Fit,
+    Seed,
+    Settings,
+    fit_counts,
+    fit_rows,
+    restored,
+    target_column,
+)
+from renyi.marginals.marginals import Marginals
+from renyi.scorecard import Scorecard
+from renyi.solvers.ridge import AlphaChoice
+from renyi.validation import check_choice, check_share
+
+Floats = NDArray[np.float64]
+Places = NDArray[np.intp]
+
+WEIGHTED = (
+    "Halves that certify each other have no weights (in Python, sample_weight): the "
+    "certificate is proven for rows that were drawn independently and have equal "
+    "weights. Leave the weights out, or train one model on all rows, which certifies "
+    "the weighted marginals (in Python, RenyiClassifier)."
+)
+_LEAST_ROWS = 4  # two to train each model, two to judge it
+
+
+@dataclass(frozen=True)
+class CrossFitSettings:
+    """How halves are made and what is deployed; see `CrossFitClassifier`."""
+
+    method: str = "average"
+    confidence: float = 0.95
+    random_state: Seed = 0
+
+    def __post_init__(self) -> None:
+        """Raise ValueError if a parameter is not valid."""
+        check_choice("method", self.method, METHODS)
+        check_share("confidence", self.confidence)
+
+
+@dataclass(frozen=True, eq=False)
+class CrossFit:
+    """Two models that certify each other.
+
+    Parameters
+    ----------
+    halves : tuple of two Fit
+        The model of each half.
+    certificate : Certificate
+        What the halves prove of the deployed model.
+    average : Fit or None
+        The model of the mean scores; None of a mixture.
+    """
+
+    halves: tuple[Fit, Fit]
+    certificate: Certificate
+    average: Fit | None
+
+    def answers(self, table: object, random_state: Seed) -> NDArray[Any]:
+        """Return the place of the class of each row of a table."""
+        if self.average is not None:
+            return self.average.answers(self.average.encoder_.transform(table))
+        codes = [fit.encoder_.transform(table) for fit in self.halves]
+        pairs = zip(self.halves, codes, strict=True)
+        first, second = (fit.answers(own) for fit, own in pairs)
+        return np.where(coins(codes, random_state), first, second)
+
+
+def coins(codes: Sequence[NDArray[Any]], random_state: Seed) -> NDArray[np.bool_]:
+    """Return whether the first of two models answers each row, by a fair coin."""
+    both = np.concatenate(codes)
+    shares = np.full((both.shape[1], 2), 0.5)
+    return np.asarray(rules.draw(shares, rules.row_keys(both), random_state) == 0)
+
+
+# ---- from rows
+
+
+class Half(NamedTuple):
+    """Half of the rows: the table, and the places of the classes."""
+
+    table: Any
+    y: Places
+
+
+def cross_fit_table(
+    table: Any,
+    labels: NDArray[Any],
+    y: object,
+    encoder: Encoder,
+    settings: Settings,
+    how: CrossFitSettings,
+) -> CrossFit:
+    """Split a table at random, train on each half, and certify by the other.
+
+    Parameters
+    ----------
+    table : frame or array
+        The rows.
+    labels : ndarray
+        Their classes.
+    y : object
+        The classes as they were given, which may have a name.
+    encoder : Encoder
+        How cells become categories.
+    settings : Settings
+        The parameters of both models.
+    how : CrossFitSettings
+        How the rows are split, and what is deployed.
+    """
+    classes, codes = column_rules.distinct(labels)
+    column_rules.check_class_labels(classes, encoder.missing)
+    if how.method == "average":
+        settings = _with_decisions_unmoved(settings, len(classes), "temperature")
+    if len(codes) < _LEAST_ROWS:
+        raise ValueError(
+            f"Two halves that certify each other need at least {_LEAST_ROWS} rows, "
+            f"but there are only {len(codes)} (in Python, n_samples={len(codes)})."
+        )
+    parts = split_rows(table, codes, how.random_state)
+    encoded = _encoded(encoder, table, parts)
+    if all(own.single.columns.sizes.max() < 2 for own, _ in encoded):
+        check_usable(encoded[0][0])
+    target = target_column(y, encoded[0][0], classes)
+    first, second = (
+        fit_rows(TrainingRows(own, target, half_codes, part.y, None), settings)
+        for (own, half_codes), part in zip(encoded, parts, strict=True)
+    )
+    judged = [judged_half(first, parts[1]), judged_half(second, parts[0])]
+    bounds = crossfit_bounds(judged, settings.rule, how.method, how.confidence)
+    card = None
+    if how.method == "average":
+        card = average_of_rows(first.scorecard_, second.scorecard_, table)
+    return _cross_fit((first, second), bounds, len(codes), card, how)
+
+
+def split_rows(table: Any, y: Places, random_state: Seed) -> list[Half]:
+    """Return two halves of the rows, drawn at random and in random order."""
+    order = rules.random_of(random_state).permutation(len(y))
+    parts = np.split(order, [len(y) // 2])
+    return [Half(take_rows(table, places), y[places]) for places in parts]
+
+
+def _encoded(
+    settings: Encoder, table: Any, halves: list[Half]
+) -> list[tuple[Encoder, NDArray[Any]]]:
+    """Return the encoder and the codes of each half, learned from it alone."""
+    try:
+        return [settings.fit_transform(half.table) for half in halves]
+    except ValueError:
+        settings.fit_transform(table)  # an identifier may be one of the half by chance
+        return [
+            settings.fit_transform(half.table, refuse_identifiers=False)
+            for half in halves
+        ]
+
+
+def judged_half(fit: Fit, rows: Half) -> JudgedHalf:
+    """Return a model on rows that it has not seen."""
+    card = fit.scorecard_
+    # An unseen label has a value even where answers are refused.
+    encoder = replace(card.encoder, unseen="mean")
+    codes = encoder.transform(rows.table)
+    n = len(rows.y)
+    t = card.estimates(codes)
+    deciding = card.of_rule(fit.rule)
+    moved = t if deciding is card else deciding.estimates(codes)
+    right = rules.rule_proba(moved, fit.rule)[np.arange(n), rows.y]
+    largest = largest_residual(card)
+    mapped = card.mapped is not card
+    return JudgedHalf(t, rows.y, 1 - right, largest, card.score_error, mapped)
+
+
+# ---- from counts
+
+
+def cross_fit_counts(
+    first: Marginals, second: Marginals, settings: Settings, how: CrossFitSettings
+) -> CrossFit:
+    """Train on the marginals of each of two halves, and certify by the other."""
+    if how.method != "average":
+        raise ValueError(
+            "method='mixture' needs rows to count errors on: use method='average', "
+            "or fit()."
+        )
+    for m in (first, second):
+        _check_half(m)
+    _check_halves(first, second)
+    settings = replace(settings, order=first.order)
+    settings = _with_decisions_unmoved(settings, len(first.classes), None)
+    halves = (fit_counts(first, settings), fit_counts(second, settings))
+    cards = (halves[0].scorecard_, halves[1].scorecard_)
+    bounds = bounds_of_marginals(cards, [second, first], settings.rule, how.confidence)
+    names = first.encoder.single.columns.numeric_names
+    notes: tuple[Warned, ...] = tuple(
+        ("shared-bins", text.shared_bins(name)) for name in sorted(names)[:1]
+    )
+    part, whole = sorted((first, second), key=lambda m: m.n)
+    if _may_contain(part, whole):
+        notes = (("training-rows", text.CONTAINED), *notes)
+    return _cross_fit(halves, bounds, first.n + second.n, average(*cards), how, notes)
+
+
+def _check_half(m: object) -> None:
+    """Raise an error if marginals prove nothing as one of two halves."""
+    if not isinstance(m, Marginals):
+        raise TypeError(f"fit_halves takes Marginals, not a {type(m).__name__}.")
+    if m.weighted:
+        raise ValueError(WEIGHTED)
+    if (times := _repetitions(m)) > 1:
+        raise ValueError(
+            f"All counts of a half are multiples of {times:,}, as if rows were "
+            "counted several times: such counts prove nothing. Give the "
+            "marginals as they were counted, not scaled and not added twice."
+        )
+
+
+def _check_halves(first: Marginals, second: Marginals) -> None:
+    """Raise an error if two marginals are not halves of one table."""
+    first.settings.joined(second.settings)
+    if first.digest.matches(second.digest):
+        raise ValueError(
+            "The two halves are the same marginals: give those of two disjoint "
+            "halves of the rows."
+        )
+    if list(first.classes) != list(second.classes):
+        raise ValueError(
+            f"The halves have different classes, {list(first.classes)} and "
+            f"{list(second.classes)}: nothing can be proven about a class that "
+            "only one half has. Leave its rows out of both."
+        )
+
+
+def _repetitions(m: Marginals) -> int:
+    """Return the largest number that divides all counts."""
+    pairs = m.feature_counts
+    values = pairs.data if is_sparse(pairs) else np.asarray(pairs).ravel()
+    both = [values.astype(np.int64), m.target_counts.ravel().astype(np.int64)]
+    return int(np.gcd.reduce(np.concatenate(both)))
+
+
+def _may_contain(part: Marginals, whole: Marginals) -> bool:
+    """Whether the rows of one may be among those of the other, by their counts."""
+    try:
+        return (whole - part).n > 0
+    except ValueError:
+        return False
+
+
+# ---- what both have in common
+
+
+def _with_decisions_unmoved(
+    settings: Settings, n_classes: int, instead: str | None
+) -> Settings:
+    """Return settings whose calibration moves no decision of an average.
+
+    The bounds of an average are about scores as they were fitted.
+    """
+    if settings.calibration in ("affine", "discriminant"):
+        raise ValueError(
+            f"calibration={settings.calibration!r} changes decisions, and nothing is "
+            "proven about the decisions of an average: use 'auto', 'temperature' or "
+            "None, or method='mixture'."
+        )
+    if n_classes > 2 and settings.calibration == "auto":
+        return replace(settings, calibration=instead)
+    return settings
+
+
+def _cross_fit(
+    halves: tuple[Fit, Fit],
+    bounds: HeldoutBounds,
+    n: float,
+    card: Scorecard | None,
+    how: CrossFitSettings,
+    notes: tuple[Warned, ...] = (),
+) -> CrossFit:
+    """Return two models with their certificate, and with a card their average."""
+    settings = halves[0].settings
+    if settings.class_weight is not None:
+        notes = (("class-weight", text.CLASS_WEIGHT), *notes)
+    shown = halves[0].scorecard_ if card is None else card
+    certificate = of_unseen_rows(
+        bounds, shown, settings.rule, n, "crossfit", how.confidence, notes
+    )
+    if card is None:
+        return CrossFit(halves, certificate, None)
+    alpha = float(np.mean([fit.choice.alpha for fit in halves]))
+    choice = AlphaChoice(halves[0].choice.method, alpha, None)
+    named = halves[0].named
+    deployed = restored(settings, card, choice, certificate, None, named)
+    return CrossFit(halves, certificate, deployed)
