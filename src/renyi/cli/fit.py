@@ -12,6 +12,7 @@ import numpy as np
 
 from renyi import __version__
 from renyi.certificates.record import Certificate
+from renyi.certification import Warned
 from renyi.cli import inputs, output, streams
 from renyi.cli.fit_text import fit_text
 from renyi.cli.output import Args, Facts, Recorded
@@ -119,8 +120,12 @@ class ModelLearner:
         if settings.order > 1:
             tuples = rows.in_tuples(settings.order)
             return fit_rows(tuples, settings), tuples
-        weighed = rows.weights()
-        effective_n = weighed.effective_n
+        effective_n = float(rows.n)
+        notes: tuple[Warned, ...] = ()
+        if rows.store.weighted:
+            weighed = rows.weights()
+            effective_n = weighed.effective_n
+            notes = weight_notes(weighed)
         K = len(rows.target.categories)
         if uses_rows(rows.n, effective_n, rows.n_indicators, K, settings):
             joined = rows.joined()
@@ -130,7 +135,7 @@ class ModelLearner:
             settings,
             effective_n=effective_n,
             sample=rows.sample() if settings.needs_sample else None,
-            notes=weight_notes(weighed),
+            notes=notes,
         )
         return fit, None
 
@@ -141,7 +146,7 @@ class ModelLearner:
 
 def train(args: Args, learner: Learner, store: KeptRows) -> Trained:
     """Train on the rows or counts that a command names; `store` takes the rows."""
-    if args.file.endswith(MARGINALS):
+    if inputs.names_counts(args):
         return _train_on_counts(args, learner)
     rows = streams.coded_rows(args, inputs.encoder_of(args), store)
     inputs.warn_of_labels(rows.encoder.columns)

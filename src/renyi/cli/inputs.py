@@ -144,6 +144,19 @@ def own_marginals(args: Args, clf: Fit) -> Marginals | None:
     return m if trained is not None and trained.matches(m.digest) else None
 
 
+def names_counts(args: Args) -> bool:
+    """Whether a command names marginals; raise an error if it names rows as well."""
+    counts = [name for name in args.files if name.endswith(MARGINALS)]
+    if not counts:
+        return False
+    if len(args.files) > 1 or args.where or args.sql or args.table:
+        raise ValueError(
+            f"{counts[0]} cannot be read as rows: add marginals with 'renyi marginals "
+            "merge'."
+        )
+    return True
+
+
 def chosen_marginals(args: Args) -> Marginals:
     """Read marginals, and take the target and the columns that were requested."""
     why = "marginals, and their columns are fixed: leave the option out"

@@ -36,7 +36,6 @@ from renyi.encoding.rules import (
     missing_texts,
 )
 from renyi.encoding.tuples import TupleEncoder, encoder_of_order
-from renyi.files import MARGINALS
 from renyi.fitting import Settings
 from renyi.limits import check_memory, memory_budget
 from renyi.marginals.marginals import Marginals, count_rows
@@ -44,12 +43,12 @@ from renyi.sources import databases, files, suffixes
 from renyi.sources.files import CountRequest
 from renyi.sources.kept_rows import KeptRows
 
-_MEMORY = 64  # bytes in memory of a row, and of a cell the size of its code
+_ROW_BYTES = 9  # in memory, of a row's class and weight; a code has one or two
 
 
 def counted(args: Args) -> Marginals:
     """Return the marginals of a file, or of its rows without constant columns."""
-    if args.file.endswith(MARGINALS):
+    if inputs.names_counts(args):
         return inputs.chosen_marginals(args)
     encoder = inputs.encoder_of(args)
     m = counted_rows_of(args, encoder, args.class_conditional)
@@ -101,7 +100,7 @@ class CodedRows(NamedTuple):
 
     def joined(self) -> TrainingRows:
         """Return all rows in memory."""
-        size = self.n * (len(self.encoder.columns) + _MEMORY)
+        size = self.n * (len(self.encoder.columns) + _ROW_BYTES)
         check_memory(size, f"Holding the codes of {self.n:,} rows")
         return self._concatenated(list(self.blocks()))
 
@@ -148,9 +147,11 @@ class CodedRows(NamedTuple):
 
     def shares(self) -> dict[str, float]:
         """Return the share of each class."""
-        rows = self.weights()
+        K = len(self.target.categories)
+        totals = np.zeros(K)
+        for block in self.blocks(codes=False):
+            totals += np.bincount(block.y, block.sample_weight, K)
         labels = map(label_text, self.target.categories)
-        totals = np.bincount(rows.y, rows.weights, len(self.target.categories))
         return dict(zip(labels, (totals / totals.sum()).tolist(), strict=True))
 
 
@@ -283,11 +284,6 @@ def _request(
     class_conditional: bool = False,
 ) -> CountRequest:
     """Return what the command line asks for; warn of columns that number the rows."""
-    if any(name.endswith(MARGINALS) for name in args.files):
-        raise ValueError(
-            f"{_named(args)} cannot be read as rows: add marginals with 'renyi "
-            "marginals merge'."
-        )
     missing = missing_texts(encoder.missing)
     source = tables[0] if args.sql is None else files.query(args.sql, missing, tables)
     names = source.schema.names
