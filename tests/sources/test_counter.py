@@ -499,7 +499,7 @@ def test_kept_rows_have_the_codes_that_they_have_in_memory(
     spec = CountSpec.of(table.schema, "y", ENCODERS[name], False, weight)
     spec, files = decided(batches, spec), []
     with KeptRows() as rows, warnings.catch_warnings(action="ignore"):
-        m = counted(batches, spec).finish()
+        m = counted(batches, spec)
         for k in (0, 4):  # two files of some units each, which are merged twice
             made = []
             for batch in batches[k:][: None if k else 4]:
