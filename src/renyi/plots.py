@@ -34,11 +34,11 @@ from renyi.certificates.record import BoundReport, Certificate
 from renyi.certificates.text import ALONE
 from renyi.certification import bound_report, simple_rules
 from renyi.correlation import hgr_matrix, ranking
-from renyi.encoding.columns import Label, label_text
+from renyi.encoding.columns import Label, label_text, short
 from renyi.formatting import at_most, percent, printable, wrapped
 from renyi.marginals.marginals import Marginals
 from renyi.scorecard import Scorecard, scorecard_of
-from renyi.selection import PathResult, selection_path, short
+from renyi.selection import PathResult, selection_path
 from renyi.validation import check_whole, import_extra
 
 if TYPE_CHECKING:

@@ -450,8 +450,7 @@ def test_marginals_that_no_rows_have(bad: Callable[..., str]) -> None:
         for p, q in names
     ]
     renyi.Marginals.from_tables(tables, target="y").save("x.renyi")
-    message = bad("minimax", "x.renyi")
-    assert all(f"{name} = " in message for name in "abc")
+    assert "No distribution has these tables" in bad("minimax", "x.renyi")
 
 
 @pytest.mark.parametrize("command", ["certify", "minimax"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import pickle
 
 import numpy as np
@@ -442,6 +443,19 @@ def test_weights_that_stand_for_many_rows_are_noted():
     assert any("by their mean" in text for text in heavy.certificate_.warnings)
     light = RenyiClassifier().fit(X, y, sample_weight=np.full(106, 1.5))
     assert not any("by their mean" in text for text in light.certificate_.warnings)
+
+
+def test_a_pickle_contains_what_a_model_file_does(tmp_path) -> None:
+    X, y = load("votes")
+    clf = RenyiClassifier(rule="sharp").fit(X, y)
+    clf.save(tmp_path / "m.json")
+    unpickled = pickle.loads(pickle.dumps(clf))
+    unpickled.save(tmp_path / "again.json")
+    assert (tmp_path / "again.json").read_text() == (tmp_path / "m.json").read_text()
+    assert clf.marginals_ is not None and unpickled.marginals_ is None
+    assert copy.deepcopy(clf).marginals_ is clf.marginals_
+    with pytest.raises(ValueError, match="keeps no counts"):
+        unpickled.partial_fit(X, y)
 
 
 def test_a_pickle_holds_no_rows_where_categories_are_more() -> None:

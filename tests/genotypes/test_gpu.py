@@ -6,6 +6,8 @@ on a machine that has a GPU.
 
 from __future__ import annotations
 
+import inspect
+import re
 import sys
 from collections.abc import Iterator
 from types import SimpleNamespace
@@ -27,6 +29,14 @@ def anew() -> Iterator[None]:
 
 def genotypes() -> PackedGenotypes:
     return PackedGenotypes.from_codes(np.random.default_rng(0).integers(0, 4, (9, 7)))
+
+
+def test_the_kernels_that_are_launched_are_in_their_file() -> None:
+    source = gpu.kernel_source()
+    launched = re.findall(r'_launch\(\s*"(\w+)"', inspect.getsource(gpu))
+    assert len(launched) == 6
+    for name in launched:
+        assert re.search(rf"__global__[^;{{]* {name}\(", source), name
 
 
 def test_without_cupy(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -24,8 +24,8 @@ pytestmark = pytest.mark.xdist_group("wheel")  # built once
 ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "src" / "renyi"
 EXTRAS = {
-    *("fast", "exact", "duckdb", "spark", "genetics", "plot", "gpu", "all"),
-    *("onnx", "test", "lint", "bench", "docs"),
+    *("fast", "exact", "duckdb", "databases", "spark", "genetics", "plot"),
+    *("gpu", "all", "onnx", "test", "lint", "bench", "docs"),
 }
 
 
@@ -98,7 +98,7 @@ def test_metadata(metadata: Message) -> None:
 def test_needs_only_the_core(metadata: Message) -> None:
     required = metadata.get_all("Requires-Dist", [])
     core = {r.partition(">")[0] for r in required if "extra ==" not in r}
-    assert core == {"numpy", "scipy", "scikit-learn", "pandas", "pyarrow"}
+    assert core == {"numpy", "scipy", "scikit-learn", "pandas", "pyarrow", "jinja2"}
 
 
 def test_runs_from_the_wheel(installed: Path, tmp_path: Path) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import csv as python_csv
 import gzip
 import io
+import subprocess
+import sys
 from pathlib import Path
 
 import pyarrow as pa
@@ -286,3 +288,27 @@ def test_odd_names_and_packings(streamed: bool, tmp_path: Path) -> None:
             assert Marginals.from_file(path, target="y").n == 60
         else:
             assert files.read_table(path)["y"].to_pylist() == [0, 1, 1] * 20
+
+
+PEAK = """
+import resource, sys
+import renyi
+m = renyi.Marginals.from_file(sys.argv[1], target="y")
+print(m.n, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024)
+"""
+
+
+@pytest.mark.long
+def test_a_long_record_takes_little_memory(tmp_path: Path) -> None:
+    """Arrow reads 36 blocks ahead, which are as long as the longest record."""
+    path = tmp_path / "table.csv.gz"
+    with gzip.open(path, "wb", compresslevel=1) as stream:
+        stream.write(b"a,y\nu," + b"x" * 20_000_000 + b"\n")
+        for _ in range(40):
+            stream.write(b"uvw,1\nxyz,0\n" * 1_000_000)
+    assert path.stat().st_size < 2**22
+    command = [sys.executable, "-c", PEAK, str(path)]
+    answer = subprocess.run(command, check=True, capture_output=True, text=True)
+    n, peak = map(int, answer.stdout.split())
+    assert n == 80_000_001
+    assert peak < 750

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -11,17 +12,9 @@ import numpy as np
 
 from renyi import __version__
 from renyi.cli import inputs, output, streams
-from renyi.cli.evaluation import (
-    SEEN,
-    Comparison,
-    Estimate,
-    Evaluation,
-    Method,
-    compare,
-    methods,
-)
+from renyi.cli.evaluation import SEEN, Comparison, Estimate, Evaluation, compare
 from renyi.cli.fit_text import one_line
-from renyi.cli.methods import DEFAULT, LEARNERS, Settings
+from renyi.cli.methods import DEFAULT, Method, Settings, every_method, named_methods
 from renyi.cli.output import Args, Facts, Meter, Recorded
 from renyi.cli.predict import heldout_rows
 from renyi.cli.process import with_options
@@ -30,36 +23,32 @@ from renyi.encoding.encoder import Encoder
 from renyi.files import MARGINALS, encoded, replacing
 from renyi.formatting import (
     at_most,
-    capitalised,
     chosen_percent,
     number_of,
     percent,
     wrapped,
 )
 from renyi.report.charts import Mark, Panel, decimal_tick
-from renyi.report.page import Head, Section, render
+from renyi.report.page import Section, render
 from renyi.report.summary import name
 
 _FOLDS = 10
 _NAME = 18
-
-# What the two certificates are called: their kind, then the populations they are for.
-WORST = ("worst error,", "same pairs")
-POPULATION = ("error in the", "population")
 
 
 def run(args: Args, recorded: Recorded) -> None:
     """Train and evaluate; print the result, and write the page."""
     place = output.check_out(args, args.out, (".html",))
     trained = bool(args.methods) or not args.models
-    folds, test = _design(args, trained)
     confidence = args.confidence or 0.95
     settings = Settings(inputs.encoder_of(args), args.seed or 0, confidence)
+    known = every_method(settings)
+    folds, test = _design(args, trained, known)
     rows = _rows_and_models(args, settings.encoder, trained)
-    them = rows.models
+    them = _renamed(rows.models, args.models, known)
     if trained:
-        names = list(LEARNERS) if args.methods == ["all"] else args.methods or DEFAULT
-        them = [*methods(names, settings), *them]
+        names = known if args.methods == ["all"] else args.methods or DEFAULT
+        them = [*named_methods(names, known), *them]
     with Meter() as meter:
         comparison = compare(
             them,
@@ -84,7 +73,9 @@ def run(args: Args, recorded: Recorded) -> None:
     output.show(args, facts, partial(_text, comparison), recorded)
 
 
-def _design(args: Args, trained: bool) -> tuple[int | None, float | None]:
+def _design(
+    args: Args, trained: bool, known: Collection[str]
+) -> tuple[int | None, float | None]:
     """Return folds or the share of test rows, after a look at the options."""
     alike = "whose intervals are for rows of equal weight: leave it out"
     inputs.check_not_given(args, ["weight"], f"cannot be used with compare, {alike}")
@@ -99,7 +90,7 @@ def _design(args: Args, trained: bool) -> tuple[int | None, float | None]:
         )
         inputs.check_not_given(args, ("folds", "test"), why)
         return None, None
-    inputs.check_separate(args, ["methods"], LEARNERS)
+    inputs.check_separate(args, ["methods"], known)
     if args.folds is None and args.test is None:
         return _FOLDS, None
     return args.folds, args.test
@@ -128,8 +119,7 @@ def _rows_and_models(args: Args, encoder: Encoder, trained: bool) -> _Rows:
     from renyi.estimators.classifier import RenyiClassifier, classifier_of
 
     models = []
-    paths = [*dict.fromkeys(args.models)]
-    for path in paths:
+    for path in dict.fromkeys(args.models):
         fit = inputs.load_model(path)
         clf = classifier_of(fit, RenyiClassifier())
         if clf.random_state is None:
@@ -143,8 +133,8 @@ def _rows_and_models(args: Args, encoder: Encoder, trained: bool) -> _Rows:
         else:
             _check_same_rows(args, path, labels.tolist(), y)
         about = f"a model of rule {clf.rule}"
-        models.append(Method(Path(path).name, about, None, clf, own))
-    return _Rows(X, y, target, _renamed(models, paths))
+        models.append(Method(Path(path).name, about, clf, trained=True, X=own))
+    return _Rows(X, y, target, models)
 
 
 def _check_same_rows(args: Args, path: str, labels: list[str], y: Any) -> None:
@@ -155,14 +145,16 @@ def _check_same_rows(args: Args, path: str, labels: list[str], y: Any) -> None:
         )
 
 
-def _renamed(models: list[Method], paths: list[str]) -> list[Method]:
+def _renamed(
+    models: list[Method], paths: Iterable[str], known: Collection[str]
+) -> list[Method]:
     """Return models by their paths where names of files are not enough."""
-    names = [*LEARNERS, *(model.name for model in models)]
+    names = [*known, *(model.name for model in models)]
     if len(set(names)) == len(names):
         return models
     return [
-        model._replace(name=f"./{path}" if path in LEARNERS else path)
-        for model, path in zip(models, paths, strict=True)
+        model._replace(name=f"./{path}" if path in known else path)
+        for model, path in zip(models, dict.fromkeys(paths), strict=True)
     ]
 
 
@@ -231,10 +223,9 @@ def _text(comparison: Comparison, facts: Facts) -> str:
     lines = [f"Methods for {target!r}, lowest error first (*: may be the best)"]
     lines.append(_ERRORS.format("", "error", sure, "to least", sure))
     lines += map(_error_line, done)
-    above = _LOSSES.format("", "", "", WORST[0], POPULATION[0], "")
-    lines += ["", above.rstrip()]
-    heads = ("log loss", sure, WORST[1], POPULATION[1], "seconds")
-    lines += [_LOSSES.format("", *heads), *map(_loss_line, done)]
+    above = _LOSSES.format("", "", "", "worst error,", "error in the", "")
+    heads = ("", "log loss", sure, "same pairs", "population", "seconds")
+    lines += ["", above.rstrip(), _LOSSES.format(*heads), *map(_loss_line, done)]
     texts = [summary(comparison), how_evaluated(comparison), _LEGEND]
     failed = [e for e in comparison.entries if e.failure]
     texts += [f"Not compared: {one_line(e.name, _NAME)}: {e.failure}" for e in failed]
@@ -268,34 +259,6 @@ def _bare(share: float) -> str:
 
 # ---- as a page
 
-_FEW = ", of few rows"
-_WORST = capitalised(" ".join(WORST))
-_POPULATION = capitalised(" ".join(POPULATION))
-_POPULATION_WORST = "Worst error, pairs of the population"
-_READING = (
-    "A dot is the share of wrong answers, or the mean log loss, with its interval. An "
-    "arrow ends at what the error is proven to be at most.",
-    "Each interval holds by itself. May be the best: no other method is proven to be "
-    "better when all are compared at once, at the same confidence.",
-    "Worst error, same pairs: the largest error of the same model on any population "
-    "with the counts of pairs of its training rows. It promises nothing about a "
-    "population with others, and where the rows are few beside the categories it says "
-    "little.",
-    "Error in the population: an upper confidence bound on the error on the population "
-    "that the rows were drawn from, by rows that the model was not trained on.",
-)
-_HEADS = (
-    Head("What"),
-    Head("Error", True),
-    Head("Error above the least", True),
-    Head("May be the best"),
-    Head("Log loss", True),
-    Head("Log loss above the least", True),
-    Head(_WORST, True),
-    Head(_POPULATION, True),
-    Head(_POPULATION_WORST, True),
-    Head("Seconds", True),
-)
 _SECTIONS = (
     Section("chart", "At a glance"),
     Section("table", "All figures"),
@@ -306,19 +269,13 @@ _SECTIONS = (
 
 def comparison_page(comparison: Comparison, title: str, command: str) -> str:
     """Return the page."""
-    notes = [(e.name, e.note) for e in comparison.evaluated if e.note]
-    failed = [e for e in comparison.entries if e.failure]
-    notes += [(e.name, f"not compared: {e.failure}") for e in failed]
     view = {
+        "comparison": comparison,
         "summary": summary(comparison),
         "how": how_evaluated(comparison),
-        "entries": comparison.evaluated,
         "panels": _panels(comparison),
-        "heads": _HEADS,
-        "rows": [_figures(entry) for entry in comparison.evaluated],
-        "notes": notes,
-        "reading": _READING,
-        "made": _made(comparison, command),
+        "command": command,
+        "version": __version__,
     }
     return render(title, _SECTIONS, view=view)
 
@@ -331,19 +288,13 @@ def _panels(comparison: Comparison) -> list[Panel]:
     worst = [_bound(e.worst_case, e.doubtful) for e in done]
     population = [_bound(e.population) for e in done]
     losses = [_interval(e.log_loss, 3) for e in done]
-    head = f"{_POPULATION} at most, confidence {sure}"
     panels = [
         Panel("Error", errors),
-        Panel(_WORST, worst),
-        Panel(head, population),
+        Panel("Worst error, same pairs", worst),
+        Panel(f"Error in the population at most, confidence {sure}", population),
         Panel("Log loss", losses, decimal_tick),
     ]
     return [panel for panel in panels if any(panel.marks)]
-
-
-def _shown(estimate: Estimate, digits: int, unit: float, end: str) -> str:
-    value, interval = estimate.texts(digits, unit)
-    return f"{value}{end} ({interval})"
 
 
 def _interval(
@@ -351,66 +302,12 @@ def _interval(
 ) -> Mark | None:
     if estimate is None:
         return None
-    return Mark(
-        value=estimate.value,
-        low=estimate.low,
-        high=estimate.high,
-        shown=_shown(estimate, digits, unit, end),
-    )
+    shown = estimate.shown(digits, unit, end)
+    return Mark(**estimate._asdict(), shown=shown)
 
 
 def _bound(upper: float | None, doubtful: bool = False) -> Mark | None:
     if upper is None:
         return None
-    return Mark(high=upper, shown=f"≤ {at_most(upper, 1)}{_FEW * doubtful}")
-
-
-class _Number(NamedTuple):
-    """A cell with a number, by which the table is sorted."""
-
-    text: str
-    key: float | None = None
-
-
-def _figures(e: Evaluation) -> list[str | _Number]:
-    """Return all figures of one method or model, as cells of the table."""
-    return [
-        e.name,
-        _number(e.error, 2, 100, " %"),
-        _number(e.difference, 2, 100, " %"),
-        "yes" if e.may_be_best else "no",
-        _number(e.log_loss, 4),
-        _number(e.log_loss_difference, 4),
-        _limit(e.worst_case, e.doubtful),
-        _limit(e.population),
-        _limit(e.population_worst),
-        _Number("–" if e.seconds is None else f"{e.seconds:.2f}", e.seconds),
-    ]
-
-
-def _number(
-    estimate: Estimate | None, digits: int, unit: float = 1, end: str = ""
-) -> _Number:
-    if estimate is None:
-        return _Number("–")
-    return _Number(_shown(estimate, digits, unit, end), estimate.value)
-
-
-def _limit(upper: float | None, doubtful: bool = False) -> _Number:
-    if upper is None:
-        return _Number("–")
-    return _Number(f"{at_most(upper)}{_FEW * doubtful}", upper)
-
-
-def _made(comparison: Comparison, command: str) -> list[tuple[str, str]]:
-    folds = comparison.folds
-    return [
-        ("Command", name(command)),
-        ("Version", __version__),
-        ("Target", name(comparison.target)),
-        ("Classes", name(", ".join(map(name, comparison.classes[:20])))),
-        ("Rows judged", f"{comparison.rows:,}"),
-        ("Folds", "–" if folds is None else str(folds)),
-        ("Seed", str(comparison.seed)),
-        ("Confidence", f"{comparison.confidence:g}"),
-    ]
+    few = ", of few rows" if doubtful else ""
+    return Mark(high=upper, shown=f"≤ {at_most(upper, 1)}{few}")

@@ -22,38 +22,36 @@ e_i − e_b are at least 0, and at most their one-sided upper bounds at δ/(m �
 
 from __future__ import annotations
 
-import itertools
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal, NamedTuple, Protocol, TypeAlias
+from typing import Any, NamedTuple
 
 import numpy as np
-import pandas as pd
 import pyarrow as pa
 import scipy  # its parts are loaded when they are used
 from numpy.typing import ArrayLike, NDArray
+from sklearn.base import clone
+from sklearn.model_selection import cross_validate
 
 from renyi.certificates.error_table import error_table
 from renyi.certificates.heldout import clopper_pearson, share_interval
 from renyi.certificates.record import Certificate
 from renyi.certification import certify
-from renyi.cli.methods import LEARNERS, Settings
+from renyi.cli.methods import Classifier, Method, Rows
 from renyi.encoding.arrow import without_views
 from renyi.encoding.columns import label_text
 from renyi.encoding.rows import take_rows
 from renyi.estimators.minimax import RuleClassifier
 from renyi.formatting import at_most, chosen_percent
-from renyi.marginals.blocks import n_indicators
-from renyi.marginals.consistency import has_few_rows
+from renyi.marginals.consistency import has_few_rows, n_indicators
 from renyi.progress import Progress, ProgressCallback
 from renyi.solvers.metrics import log_losses
 from renyi.validation import check_share, check_whole
 
 Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]
-Rows: TypeAlias = pa.Table | pd.DataFrame | NDArray[Any]
 Split = tuple[NDArray[np.intp], NDArray[np.intp]]  # training rows, test rows
 
 _EQUAL = 1e-12  # means that differ by less are the same
@@ -72,9 +70,7 @@ class Estimate(NamedTuple):
     low: float
     high: float
 
-    def texts(
-        self, digits: int, unit: float = 1.0, sign: Literal["", "+"] = ""
-    ) -> tuple[str, str]:
+    def texts(self, digits: int, unit: float = 1.0, sign: str = "") -> tuple[str, str]:
         """Return the mean and its interval as they are shown.
 
         >>> Estimate(0.125, 0.1, 0.15).texts(1, 100)
@@ -82,6 +78,11 @@ class Estimate(NamedTuple):
         """
         value, low, high = (f"{unit * x:{sign}.{digits}f}" for x in self)
         return value, f"{low} – {high}"
+
+    def shown(self, digits: int, unit: float = 1.0, end: str = "") -> str:
+        """Return both in one text, the interval in parentheses."""
+        value, interval = self.texts(digits, unit)
+        return f"{value}{end} ({interval})"
 
 
 @dataclass(frozen=True)
@@ -132,63 +133,11 @@ class Comparison:
         return {**vars(self), "entries": entries}
 
 
-class Classifier(Protocol):
-    """What is trained and evaluated; some have a certificate or a guarantee, too."""
-
-    classes_: NDArray[Any]
-
-    def fit(self, X: Rows, y: ArrayLike) -> object:
-        """Learn the classes."""
-
-    def predict(self, X: Rows) -> NDArray[Any]:
-        """Class of each row."""
-
-    def predict_proba(self, X: Rows) -> NDArray[np.float64]:
-        """Class probabilities of each row."""
-
-
 class Answers(NamedTuple):
     """Whether each evaluated row was answered wrongly, and its log loss."""
 
     wrong: Flags
     loss: Floats | None
-
-
-class Method(NamedTuple):
-    """Something to compare: trained on some of the rows, or trained already."""
-
-    name: str
-    about: str
-    make: Callable[[], Classifier] | None  # None for a model
-    model: Classifier | None = None
-    X: Rows | None = (
-        None  # the rows as the model takes them; learners take those of all
-    )
-    probabilities: bool = True
-
-
-def methods(names: Sequence[str], settings: Settings) -> list[Method]:
-    """Return methods of these names; an unknown one is an error."""
-    chosen = []
-    for name in dict.fromkeys(names):
-        if name not in LEARNERS:
-            raise ValueError(f"Unknown method {name!r}: choose from {[*LEARNERS]}.")
-        learner = LEARNERS[name]
-        chosen.append(
-            Method(
-                name,
-                learner.about,
-                _maker(learner.make, settings),
-                probabilities=learner.probabilities,
-            )
-        )
-    return chosen
-
-
-def _maker(
-    make: Callable[[Settings], Classifier], settings: Settings
-) -> Callable[[], Classifier]:
-    return lambda: make(settings)
 
 
 def compare(
@@ -212,23 +161,26 @@ def compare(
     truth = _texts(y)
     splits = _splits(truth, folds, test, seed)
     rows = np.sort(np.concatenate([test_rows for _, test_rows in splits]))
-    tell = _teller(progress, len(them) * (len(splits) + (folds is not None)))
+    begun = time.monotonic()
     if isinstance(X, pa.Table):
         X = without_views(X)
     answers: dict[str, Answers] = {}
     entries: dict[str, Evaluation] = {}
-    for method in them:
-        if method.make is not None:
+    for k, method in enumerate(them):
+        if progress is not None:
+            seconds = time.monotonic() - begun
+            progress(Progress("comparing", seconds, k / len(them), method.name))
+        if not method.trained:
             method = method._replace(X=X)
         try:
-            every, model, seconds = _answers(method, y, truth, splits, tell)
-            unseen = rows if folds is None or method.make is None else None
-            bounds = _bounds(method, model, y, unseen, confidence)
+            result = _evaluated(method, y, truth, splits)
+            unseen = rows if folds is None or method.trained else None
+            bounds = _bounds(method, result.model, y, unseen, confidence)
             entries[method.name] = Evaluation(
-                method.name, method.about, seconds=seconds, **bounds
+                method.name, method.about, seconds=result.seconds, **bounds
             )
-            loss = None if every.loss is None else every.loss[rows]
-            answers[method.name] = Answers(every.wrong[rows], loss)
+            loss = None if result.loss is None else result.loss[rows]
+            answers[method.name] = Answers(result.wrong[rows], loss)
         except _REASONS as error:
             reason = " ".join(str(error).split())
             entries[method.name] = Evaluation(method.name, method.about, failure=reason)
@@ -248,20 +200,6 @@ def compare(
         seed=seed,
         entries=tuple(_with_figures(answers, entries, intervals)),
     )
-
-
-def _teller(progress: ProgressCallback | None, steps: int) -> Callable[[str], None]:
-    """Return a function to call with a name before each of so many steps."""
-    begun = time.monotonic()
-    done = itertools.count()
-
-    def tell(name: str) -> None:
-        share = next(done) / steps
-        if progress is not None:
-            seconds = time.monotonic() - begun
-            progress(Progress("comparing", seconds, share, name))
-
-    return tell
 
 
 def _splits(
@@ -295,73 +233,61 @@ def _splits(
 # ---- answers and bounds
 
 
-def _answers(
+class _Result(NamedTuple):
+    """The errors and log loss of every row, and the model to use with its seconds."""
+
+    wrong: Flags
+    loss: Floats | None
+    model: Classifier
+    seconds: float | None
+
+
+def _evaluated(
     method: Method,
     y: ArrayLike,
     truth: NDArray[np.object_],
     splits: Sequence[Split],
-    tell: Callable[[str], None],
-) -> tuple[Answers, Classifier, float | None]:
-    """Return answers to rows by models not trained on them, the model and its seconds.
+) -> _Result:
+    """Answer rows by models that were not trained on them.
 
-    The model is the one to use: trained on all rows after folds, else the one that was
-    evaluated.
+    The model to use is trained on all rows after folds, else the one evaluated.
     """
-    if method.make is None:
-        for _ in splits:
-            tell(method.name)
-        assert method.model is not None
-        same = [method.model] * len(splits)
-        return _answered(method, same, truth, splits), method.model, None
-    tell(method.name)
-    models, seconds = _trained(method, y, splits, tell)
-    answers = _answered(method, models, truth, splits)
-    if len(splits) == 1:
-        return answers, models[0], seconds
-    model = method.make()
-    begun = time.perf_counter()
-    model.fit(method.X, y)
-    _check_finished(model)
-    return answers, model, time.perf_counter() - begun
-
-
-def _trained(
-    method: Method, y: ArrayLike, splits: Sequence[Split], tell: Callable[[str], None]
-) -> tuple[list[Classifier], float]:
-    """Return a model for each split, and the seconds that the last one took."""
-    from sklearn.model_selection import cross_validate
-
-    assert method.make is not None
-
-    def after_fit(model: Classifier, X: object, y: object) -> float:
-        _check_finished(model)
-        if len(splits) > 1:
-            tell(method.name)
-        return 0.0  # errors are counted row by row
-
+    tests = [rows for _, rows in splits]
+    if method.trained:
+        models = [method.estimator] * len(splits)
+        answers = _answers(method, models, tests, truth)
+        return _Result(*answers, method.estimator, None)
     results = cross_validate(
-        method.make(),
+        method.estimator,
         method.X,
         y,
         cv=splits,
-        scoring=after_fit,
+        scoring=_after_fit,
         return_estimator=True,
         return_indices=True,
         error_score="raise",
     )
-    return results["estimator"], float(results["fit_time"][-1])
+    models = results["estimator"]
+    answers = _answers(method, models, results["indices"]["test"], truth)
+    if len(splits) == 1:
+        return _Result(*answers, models[0], float(results["fit_time"][0]))
+    model = clone(method.estimator)
+    begun = time.perf_counter()
+    model.fit(method.X, y)
+    _check_finished(model)
+    return _Result(*answers, model, time.perf_counter() - begun)
 
 
-def _answered(
+def _answers(
     method: Method,
     models: Sequence[Classifier],
+    tests: Sequence[NDArray[np.intp]],
     truth: NDArray[np.object_],
-    splits: Sequence[Split],
 ) -> Answers:
     """Return the errors and the log loss of every row that some model has not seen."""
     wrong = np.zeros(len(truth), bool)
     loss = np.zeros(len(truth))
-    for model, (_, rows) in zip(models, splits, strict=True):
+    for model, rows in zip(models, tests, strict=True):
         part = take_rows(method.X, rows)
         wrong[rows] = _texts(model.predict(part)) != truth[rows]
         if method.probabilities:
@@ -379,6 +305,12 @@ def _check_finished(model: Classifier) -> None:
     """Pass an interrupt on: a search may keep what it has reached by then."""
     if getattr(getattr(model, "result_", None), "interrupted", False):
         raise KeyboardInterrupt
+
+
+def _after_fit(model: Classifier, X: Rows, y: ArrayLike) -> float:
+    """Score nothing, since errors are counted row by row; pass an interrupt on."""
+    _check_finished(model)
+    return 0.0
 
 
 def _log_loss(model: Classifier, X: Rows, truth: NDArray[np.object_]) -> Floats:
@@ -403,7 +335,7 @@ def _bounds(
     """Return what is known of a model's error: by itself, and by unseen rows."""
     bounds = _own_bounds(model, confidence)
     labels = np.asarray(y, object)
-    if method.make is None:
+    if method.trained:
         c = certify(model, method.X, labels.tolist(), confidence=confidence)
         if "training-rows" in c.warning_codes:
             bounds["note"] = SEEN  # rows that it has seen show nothing of it

@@ -6,19 +6,48 @@ rows, so that what differs is the classifier.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, NamedTuple, Self
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
+from typing import Any, NamedTuple, Protocol, Self, TypeAlias
 
 import numpy as np
+import pandas as pd
+import pyarrow as pa
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.dummy import DummyClassifier
+from sklearn.linear_model import LogisticRegression
+from sklearn.naive_bayes import CategoricalNB
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import OneHotEncoder
 
+from renyi import baselines
 from renyi.encoding.encoder import Encoder
+from renyi.estimators.classifier import RenyiClassifier
+from renyi.estimators.crossfit import CrossFitClassifier
+from renyi.estimators.minimax import MinimaxClassifier
+
+Rows: TypeAlias = pa.Table | pd.DataFrame | NDArray[Any]
 
 DEFAULT = (
     *("map", "sharp", "uncalibrated", "average", "mixture", "tan"),
     *("logistic", "naive-bayes", "majority"),
 )
+
+
+class Classifier(Protocol):
+    """What is trained and evaluated; some have a certificate or a guarantee, too."""
+
+    classes_: NDArray[Any]
+
+    def fit(self, X: Rows, y: ArrayLike) -> object:
+        """Learn the classes."""
+
+    def predict(self, X: Rows) -> NDArray[Any]:
+        """Class of each row."""
+
+    def predict_proba(self, X: Rows) -> NDArray[np.float64]:
+        """Class probabilities of each row."""
 
 
 class Settings(NamedTuple):
@@ -29,22 +58,27 @@ class Settings(NamedTuple):
     confidence: float
 
 
-class Learner(NamedTuple):
-    """What a method is, what makes it, and whether it gives probabilities."""
+class Method(NamedTuple):
+    """Something to compare: trained on some of the rows, or trained already."""
 
+    name: str
     about: str
-    make: Callable[[Settings], Any]
+    estimator: Classifier
     probabilities: bool = True  # whether predict_proba says how likely classes are
+    trained: bool = False
+    X: Rows | None = None  # the rows as a trained model takes them
 
 
 class OnCategories(ClassifierMixin, BaseEstimator):
     """A classifier of scikit-learn on the codes that an encoder learns."""
 
-    def __init__(self, encoder: Encoder, make: Callable[[NDArray[Any]], Any]) -> None:
+    def __init__(
+        self, encoder: Encoder, make: Callable[[NDArray[np.int64]], BaseEstimator]
+    ) -> None:
         self.encoder = encoder
         self.make = make
 
-    def fit(self, X: Any, y: ArrayLike) -> Self:
+    def fit(self, X: Rows, y: ArrayLike) -> Self:
         """Learn the categories, then the classes."""
         self._encoder, codes = self.encoder.fit_transform(X)
         sizes = self._encoder.columns.sizes
@@ -52,102 +86,72 @@ class OnCategories(ClassifierMixin, BaseEstimator):
         self.classes_ = self._inner.classes_
         return self
 
-    def _codes(self, X: Any) -> NDArray[np.intp]:
+    def _codes(self, X: Rows) -> NDArray[np.intp]:
         return self._encoder.transform(X).T.astype(np.intp)
 
-    def predict(self, X: Any) -> NDArray[Any]:
+    def predict(self, X: Rows) -> NDArray[Any]:
         """Class of each row."""
         return np.asarray(self._inner.predict(self._codes(X)))
 
-    def predict_proba(self, X: Any) -> NDArray[np.float64]:
+    def predict_proba(self, X: Rows) -> NDArray[np.float64]:
         """Class probabilities of each row."""
         return np.asarray(self._inner.predict_proba(self._codes(X)))
 
 
-def _renyi(**settings: Any) -> Callable[[Settings], Any]:
-    def make(how: Settings) -> Any:
-        from renyi.estimators.classifier import RenyiClassifier
-
-        return RenyiClassifier(encoder=how.encoder, random_state=how.seed, **settings)
-
-    return make
-
-
-def _crossfit(method: str) -> Callable[[Settings], Any]:
-    def make(how: Settings) -> Any:
-        from renyi.estimators.crossfit import CrossFitClassifier
-
-        return CrossFitClassifier(
-            _renyi()(how),
-            method=method,
-            confidence=how.confidence,
-            random_state=how.seed,
-        )
-
-    return make
-
-
-def _minimax(how: Settings) -> Any:
-    from renyi.estimators.minimax import MinimaxClassifier
-
-    return MinimaxClassifier(encoder=how.encoder, random_state=how.seed)
-
-
-def _baseline(name: str) -> Callable[[Settings], Any]:
-    def make(how: Settings) -> Any:
-        from renyi import baselines
-
-        return getattr(baselines, name)(encoder=how.encoder)
-
-    return make
-
-
-def _on_categories(make: Callable[[NDArray[Any]], Any]) -> Callable[[Settings], Any]:
-    return lambda how: OnCategories(how.encoder, make)
-
-
-@_on_categories
-def _logistic(sizes: NDArray[Any]) -> Any:
-    from sklearn.linear_model import LogisticRegression
-    from sklearn.pipeline import make_pipeline
-    from sklearn.preprocessing import OneHotEncoder
-
+def _logistic(sizes: NDArray[np.int64]) -> BaseEstimator:
     known = [np.arange(k) for k in sizes]
     onehot = OneHotEncoder(categories=known, handle_unknown="ignore")
     return make_pipeline(onehot, LogisticRegression(max_iter=1000))
 
 
-@_on_categories
-def _naive_bayes(sizes: NDArray[Any]) -> Any:
-    from sklearn.naive_bayes import CategoricalNB
-
+def _naive_bayes(sizes: NDArray[np.int64]) -> BaseEstimator:
     return CategoricalNB(min_categories=sizes + 1)  # one for unseen labels
 
 
-@_on_categories
-def _majority(sizes: NDArray[Any]) -> Any:
-    from sklearn.dummy import DummyClassifier
-
+def _majority(sizes: NDArray[np.int64]) -> BaseEstimator:
     return DummyClassifier()
 
 
-LEARNERS: dict[str, Learner] = {
-    "map": Learner("points; the likelier class", _renyi()),
-    "renyi": Learner("points; answers drawn by the rule renyi", _renyi(rule="renyi")),
-    "sharp": Learner("points; answers drawn by the rule sharp", _renyi(rule="sharp")),
-    "uncalibrated": Learner("points as the paper has them", _renyi(calibration=None)),
-    "order2": Learner("points of pairs of columns", _renyi(order=2)),
-    "average": Learner("mean of two halves' points, certified", _crossfit("average")),
-    "mixture": Learner("one of two halves' models, drawn", _crossfit("mixture")),
-    "minimax": Learner("smallest worst error", _minimax, False),
-    "dcc": Learner(
-        "discrete Chebyshev classifier", _baseline("DiscreteChebyshevClassifier"), False
-    ),
-    "mpm": Learner(
-        "minimax probability machine", _baseline("MinimaxProbabilityMachine"), False
-    ),
-    "tan": Learner("tree-augmented Bayes", _baseline("TreeAugmentedNaiveBayes")),
-    "logistic": Learner("logistic regression, C = 1 (scikit-learn)", _logistic),
-    "naive-bayes": Learner("categorical naive Bayes (scikit-learn)", _naive_bayes),
-    "majority": Learner("always the most frequent class", _majority),
-}
+def every_method(how: Settings) -> dict[str, Method]:
+    """Return all methods by their names."""
+    encoder = how.encoder
+    seed = how.seed
+    points = partial(RenyiClassifier, encoder=encoder, random_state=seed)
+    halves = partial(
+        CrossFitClassifier, points(), confidence=how.confidence, random_state=seed
+    )
+    minimax = MinimaxClassifier(encoder=encoder, random_state=seed)
+    dcc = baselines.DiscreteChebyshevClassifier(encoder=encoder)
+    mpm = baselines.MinimaxProbabilityMachine(encoder=encoder)
+    tan = baselines.TreeAugmentedNaiveBayes(encoder=encoder)
+    logistic = OnCategories(encoder, _logistic)
+    bayes = OnCategories(encoder, _naive_bayes)
+    majority = OnCategories(encoder, _majority)
+    drawn = "points; answers drawn by the rule"
+    methods = [
+        Method("map", "points; the likelier class", points()),
+        Method("renyi", f"{drawn} renyi", points(rule="renyi")),
+        Method("sharp", f"{drawn} sharp", points(rule="sharp")),
+        Method(
+            "uncalibrated", "points as the paper has them", points(calibration=None)
+        ),
+        Method("order2", "points of pairs of columns", points(order=2)),
+        Method("average", "mean of two halves' points, certified", halves()),
+        Method("mixture", "one of two halves' models, drawn", halves(method="mixture")),
+        Method("minimax", "smallest worst error", minimax, False),
+        Method("dcc", "discrete Chebyshev classifier", dcc, False),
+        Method("mpm", "minimax probability machine", mpm, False),
+        Method("tan", "tree-augmented Bayes", tan),
+        Method("logistic", "logistic regression, C = 1 (scikit-learn)", logistic),
+        Method("naive-bayes", "categorical naive Bayes (scikit-learn)", bayes),
+        Method("majority", "always the most frequent class", majority),
+    ]
+    return {method.name: method for method in methods}
+
+
+def named_methods(names: Iterable[str], known: Mapping[str, Method]) -> list[Method]:
+    """Return the methods of these names; an unknown one is an error."""
+    for name in names:
+        if name not in known:
+            raise ValueError(f"Unknown method {name!r}: choose from {[*known]}.")
+    return [known[name] for name in dict.fromkeys(names)]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -23,13 +24,15 @@ from renyi.encoding.rows import TrainingRows
 from renyi.files import MARGINALS
 from renyi.fitting import Fit
 from renyi.formatting import number_of_rows, rounded_down, wrapped
-from renyi.marginals.blocks import n_indicators
-from renyi.marginals.consistency import has_few_rows
+from renyi.marginals.consistency import has_few_rows, n_indicators
 from renyi.marginals.marginals import Marginals
 from renyi.selecting import Selection, SelectionSettings, select_counts, select_rows
 from renyi.selection import WIDTH
 from renyi.sources.kept_rows import KeptRows
 from renyi.warnings import warn
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 _LISTED = 40  # selected features that are named in full
 _NAME = 40
@@ -62,8 +65,18 @@ def run(args: Args, recorded: Recorded) -> None:
     m = None if prefix is None else _marginals_to_write(args, fit)
     if picture is not None:
         facts["written"] = {"plot": str(picture)}
-        output.draw(picture, lambda: chosen.path.plot(selected=chosen.features))
+        output.draw(picture, lambda: _drawn(chosen))
     output.keep_model(args, fit, m, facts, lambda f: _text(f, chosen), recorded)
+
+
+def _drawn(chosen: Selection) -> Figure:
+    """Draw the path, and mark what was selected."""
+    from renyi.plots import PathDisplay
+
+    figure: Figure = PathDisplay.from_path(
+        chosen.path, selected=chosen.features
+    ).figure_
+    return figure
 
 
 class SelectionLearner:

@@ -26,6 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from renyi.encoding.columns import (
+    AND,
     MISSING_TEXT,
     Column,
     Columns,
@@ -38,7 +39,6 @@ from renyi.encoding.encoder import Encoder, Weights
 from renyi.validation import check_whole
 
 NEW = "(new)"
-AND = " & "
 MAX_FEATURES = 200_000
 _MAX_TUPLES = 5_000_000  # of one feature, whether they occur or not
 _MAX_CODES = 4e9  # bytes

@@ -196,7 +196,7 @@ class CountsClassifier(ClassifierMixin, BaseEstimator):
         """Return checked rows as codes of an encoder that learned from them."""
         table, labels, weights = checked_rows(self, X, y, sample_weight)
         rows = encoded_rows(table, labels, weights, chosen_encoder(self), y)
-        self.classes_ = np.unique(labels)
+        self.classes_ = np.array(rows.target.categories, labels.dtype)
         return rows
 
     def _codes(self, X: Any) -> NDArray[Any]:
@@ -271,10 +271,12 @@ default="auto"
     certificate_ : Certificate
         The worst error of the model; computed when first asked for.
     marginals_ : Marginals or None
-        The counts behind the model; None if there were more categories than rows.
+        The counts behind the model; None if there were more categories than rows, and
+        in a model that was loaded or unpickled.
     data_digest_ : DataDigest or None
-        Digest of the training data, as in ``m.digest``; None if a model file of before
-        digests does not tell.
+        Digest of the training data, as in ``m.digest``; None for a mean of two halves.
+    fit_ : Fit
+        All of these in one frozen record, as `renyi.fitting` returns it.
     classes_, encoder_, n_features_in_, feature_names_in_
         The classes, the fitted encoder, number and names of the columns.
 

@@ -152,7 +152,7 @@ class CrossFitClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         table, labels, _ = checked_rows(self, X, y, None)
         encoder = chosen_encoder(whole)
         result = cross_fit_table(table, labels, y, encoder, settings_of(whole), how)
-        self.classes_ = np.unique(labels)
+        self.classes_ = np.array(result.halves[0].points.classes, labels.dtype)
         self._store(result, whole)
         return self
 

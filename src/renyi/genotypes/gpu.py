@@ -57,10 +57,14 @@ def module() -> tuple[Any, Any]:
             f"newer (Ampere), but this one has {capability[:-1]}.{capability[-1]}: use "
             "device='cpu'."
         )
-    code = resources.files("renyi.counting").joinpath("gpu_kernels.cu").read_text()
-    kernels = cupy.RawModule(code=code, options=("-std=c++17",))
+    kernels = cupy.RawModule(code=kernel_source(), options=("-std=c++17",))
     kernels.get_function("sums").max_dynamic_shared_size_bytes = 2_048 * _SPAN
     return cupy, kernels
+
+
+def kernel_source() -> str:
+    """Return the text of the kernels, which lies beside this module."""
+    return resources.files("renyi.genotypes").joinpath("gpu_kernels.cu").read_text()
 
 
 def row_bytes(n: int) -> int:

@@ -17,6 +17,7 @@ import gzip
 import io
 import math
 import re
+import threading
 import zlib
 from collections.abc import Collection, Iterator, Sequence
 from functools import cached_property, partial
@@ -32,7 +33,8 @@ from renyi.files import unreadable
 from renyi.sources import suffixes
 from renyi.sources.run import Unit
 
-BLOCK = 2**20  # bytes that Arrow reads at once; it reads up to 36 blocks ahead
+BLOCK = 2**20  # bytes that Arrow reads at once
+_AHEAD = 2**26  # bytes that Arrow may read ahead; its own limit is 36 blocks
 PIECE = 16 * BLOCK  # bytes that are counted together
 LONGEST_RECORD = 2**25  # bytes
 _LONGEST_HEADER = 2**24  # characters up to the end of the header
@@ -145,7 +147,40 @@ def _lines(
         yield line
 
 
+class _ReadAhead:
+    """A stream of which only some blocks are read before their rows are taken."""
+
+    closed = False
+
+    def __init__(self, stream: IO[bytes], blocks: int) -> None:
+        self._stream = stream
+        self._room = threading.Semaphore(blocks)
+        self._is_over = False
+
+    def read(self, size: int = -1) -> bytes:
+        """Wait until a block may be read, and read it."""
+        self._room.acquire()
+        return b"" if self._is_over else self._stream.read(size)
+
+    def take(self) -> None:
+        """Let one more block be read."""
+        self._room.release()
+
+    def close(self) -> None:
+        """Let nobody wait any more: nothing is left to read."""
+        self._is_over = True
+        self._room.release()
+
+
 # ---- files
+
+
+class Block(NamedTuple):
+    """Rows of a block of `size` bytes, and the share of the file read by then."""
+
+    batch: pa.RecordBatch
+    share: float
+    size: int
 
 
 class CsvFile:
@@ -165,16 +200,15 @@ class CsvFile:
 
         Spaces around cells are dropped, except in `verbatim` columns.
         """
-        batches = self._batches(_schema(columns))
-        most = max(1, PIECE // self._block)
+        blocks = self._blocks(_schema(columns))
         rows = 0
         before = 0.0
         for number in count():
-            piece = list(islice(batches, most))
+            piece = _piece(blocks)
             if not piece:
                 return
-            parts = [batch for batch, _ in piece]
-            share = piece[-1][1]
+            parts = [block.batch for block in piece]
+            share = piece[-1].share
             read = partial(_combined, parts, verbatim)
             yield Unit(file, number, share - before, read, rows)
             rows += sum(part.num_rows for part in parts)
@@ -210,29 +244,25 @@ class CsvFile:
         """Number of bytes of a block, the first of which contains the header."""
         return min(BLOCK, PIECE) + self.header.size
 
-    def _batches(self, schema: pa.Schema) -> Iterator[tuple[pa.RecordBatch, float]]:
-        """Yield batches, and the share of the file that was read by then.
-
-        If a record is longer than a block, begin again with longer blocks.
-        """
+    def _blocks(self, schema: pa.Schema) -> Iterator[Block]:
+        """Yield all rows. If a record is longer than a block, take longer blocks."""
         size = self._block
         done = 0
         while True:
             known = done
             try:
-                for batch, share in self._blocks(schema, size):
+                for block in self._blocks_of(schema, size):
+                    batch = block.batch
                     fresh = batch.slice(min(known, batch.num_rows))
                     known -= batch.num_rows - fresh.num_rows
                     done += fresh.num_rows
-                    yield fresh, share
+                    yield block._replace(batch=fresh)
                 return
             except _LongRecordError:
                 self._check_lines(until=size)
                 size = min(4 * size, LONGEST_RECORD)
 
-    def _blocks(
-        self, schema: pa.Schema, size: int
-    ) -> Iterator[tuple[pa.RecordBatch, float]]:
+    def _blocks_of(self, schema: pa.Schema, size: int) -> Iterator[Block]:
         """Yield the batches that Arrow makes of blocks of this size."""
         total = max(self.path.stat().st_size, 1)
         try:
@@ -240,7 +270,7 @@ class CsvFile:
                 file = getattr(stream, "fileobj", stream)
                 for number, batch in enumerate(self._read(stream, schema, size), 1):
                     place = min(file.tell(), number * size)  # Arrow reads ahead
-                    yield batch, min(place / total, 1.0)
+                    yield Block(batch, min(place / total, 1.0), size)
         except pa.ArrowException as error:
             is_long = "straddling" in str(error)
             if is_long and size < LONGEST_RECORD:
@@ -256,8 +286,9 @@ class CsvFile:
     ) -> Iterator[pa.RecordBatch]:
         if self.header.is_all:
             return
-        with pa.csv.open_csv(
-            stream,
+        ahead = _ReadAhead(stream, max(_AHEAD // size, 3))
+        reader = pa.csv.open_csv(
+            ahead,
             pa.csv.ReadOptions(
                 column_names=self.header.names,
                 skip_rows=self.header.lines,
@@ -274,8 +305,13 @@ class CsvFile:
                 include_columns=schema.names,
                 strings_can_be_null=False,
             ),
-        ) as reader:
-            yield from reader
+        )
+        try:
+            for batch in reader:
+                ahead.take()
+                yield batch
+        finally:
+            ahead.close()
 
     def _check_lines(self, until: float = math.inf) -> None:
         """Raise an error that names the first wrong line, if Python finds one.
@@ -317,11 +353,22 @@ class CsvFile:
     @cached_property
     def _first_rows(self) -> list[pa.RecordBatch]:
         """The first two blocks of records."""
-        batches = self._batches(self.schema)
-        return [batch for batch, _ in islice(batches, 2)]
+        return [block.batch for block in islice(self._blocks(self.schema), 2)]
 
 
 # ---- columns
+
+
+def _piece(blocks: Iterator[Block]) -> list[Block]:
+    """Return the next blocks, as many as are counted together."""
+    piece = []
+    room = PIECE
+    for block in blocks:
+        piece.append(block)
+        room -= block.size
+        if room < block.size:
+            break
+    return piece
 
 
 def _schema(columns: Sequence[str]) -> pa.Schema:
