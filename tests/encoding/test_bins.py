@@ -240,42 +240,6 @@ def test_parts_bring_a_sketch_back(most: int, monkeypatch) -> None:
     assert _same(sketch, again)
 
 
-@pytest.mark.parametrize(
-    "change",
-    [
-        {"low": np.array([2.0, 1.0])},
-        {"low": np.array([np.nan, 1.0])},
-        {"low": np.array([1.0])},
-        {"low": np.array([1, 2])},
-        {"high": np.array([0.5, 2.0])},
-        {"weight": np.array([1, 0])},
-        {"weight": np.array([1, 2], np.uint8)},
-        {"hashes": np.array([2**63], np.uint64)},
-        {"hashes": np.array([1.5])},
-        {"shift": 64},
-        {"shift": -1},
-        {"bits": 0},
-        {"bits": "many"},
-    ],
-)
-def test_damaged_parts_are_refused(change: dict) -> None:
-    sketch = Sketch()
-    sketch.add(np.array([1.0, 2.0]))
-    told, found = sketch.to_parts()
-    told |= {key: change[key] for key in change.keys() & told.keys()}
-    found |= {key: change[key] for key in change.keys() & found.keys()}
-    with pytest.raises(ValueError, match="the sketch is not valid"):
-        Sketch.from_parts(told, found)
-
-
-def test_lacking_parts_are_refused() -> None:
-    with pytest.raises(ValueError, match="the sketch is not valid"):
-        Sketch.from_parts({"shift": 0, "bits": 6}, {})
-    told, found = Sketch().to_parts()
-    with pytest.raises(ValueError, match="the sketch is not valid"):
-        Sketch.from_parts(told, {k: v for k, v in found.items() if k != "low"})
-
-
 def test_bins_of_cells_keep_a_frequent_value_apart(monkeypatch) -> None:
     monkeypatch.setattr("renyi.encoding.bins.MOST", 200)
     rng = np.random.default_rng(0)
