@@ -24,6 +24,7 @@ from renyi.counting.histograms import histograms
 from renyi.counting.pair_counts import (
     KERNELS,
     class_pair_counts,
+    joint_values,
     pair_counts,
     plane_table,
 )
@@ -90,14 +91,17 @@ def _engines(n: int, d: int, m: int) -> Section:
 
 
 def _forced(codes: np.ndarray, sizes: list[int]) -> dict[str, partial[Any]]:
-    lengths, every = np.array(sizes), np.arange(len(sizes))
-    plain = {"numpy's histograms": partial(histograms, codes, lengths, None, None)}
+    lengths = np.array(sizes)
+    every = np.arange(len(sizes))
+    limit = joint_values(codes.shape[1])
+    by_numpy = partial(histograms, codes, lengths, limit, None, None)
+    plain = {"numpy's histograms": by_numpy}
     if WITHOUT_FAST:
         return plain
     loops = compiled.load(KERNELS)
     return {
         "planes": partial(plane_table, codes, lengths, every, loops),
-        "compiled histograms": partial(histograms, codes, lengths, None, loops),
+        "compiled histograms": partial(histograms, codes, lengths, limit, None, loops),
         **plain,
     }
 

@@ -84,7 +84,7 @@ class Settings:
 
     def __post_init__(self) -> None:
         """Raise ValueError if a parameter is not valid."""
-        rules.check_rule(self.rule)
+        check_choice("rule", self.rule, rules.RULES)
         check_whole("order", self.order, 1)
         ridge.check_alpha(self.alpha)
         check_choice("objective", self.objective, OBJECTIVES)

@@ -31,14 +31,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from renyi.encoding.columns import short
 from renyi.encoding.rules import check_classes
-from renyi.encoding.tuples import AND
-from renyi.formatting import at_most, cut, printable, rounded_down
+from renyi.formatting import at_most, printable, rounded_down
 from renyi.marginals.consistency import check_possible, has_few_rows
 from renyi.marginals.marginals import Marginals
 from renyi.solvers.forward_selection import ALMOST_NONE, ALPHA
@@ -153,25 +153,6 @@ class PathResult:
         index = pd.RangeIndex(1, len(self.entries) + 1, name="n_features")
         return pd.DataFrame(columns, index=index)
 
-    def plot(self, ax: Any = None, selected: Iterable[str] = ()) -> Any:
-        """Draw worst error and correlation against the number of features.
-
-        Parameters
-        ----------
-        ax : matplotlib axes, optional
-            Where to draw; by default on a figure of its own, which
-            ``path.plot().figure.savefig("path.svg")`` writes to a file.
-        selected : iterable of str, optional
-            Features to mark.
-
-        Returns
-        -------
-        matplotlib axes
-        """
-        from renyi.plots import PathDisplay
-
-        return PathDisplay(self, selected=selected).plot(ax).ax_
-
     @property
     def doubtful(self) -> NDArray[np.bool_]:
         """Whether γ and bounds say little about new rows: categories are too many."""
@@ -210,20 +191,6 @@ class PathResult:
         worst = [at_most(float(b[k])) for b in self.bounds.values()]
         values = (self.gamma[k], rounded_down(float(self.hgr[k])))
         return [lam, *(f"{v:.4f}" for v in values), *worst]
-
-
-def short(name: str, width: int) -> str:
-    """Return a name that fits; of a tuple of columns, something of each."""
-    parts = name.split(AND)
-    left = width - len(AND) * (len(parts) - 1)
-    if len(name) <= width or len(parts) == 1 or left < 2 * len(parts):
-        return cut(name, width)
-    room: dict[int, int] = {}
-    # The short ones first: what they do not need is left to the others.
-    for place in sorted(range(len(parts)), key=lambda i: len(parts[i])):
-        room[place] = min(len(parts[place]), left // (len(parts) - len(room)))
-        left -= room[place]
-    return AND.join(short(part, room[i]) for i, part in enumerate(parts))
 
 
 def selection_path(

@@ -57,7 +57,6 @@ def shop() -> pd.DataFrame:
             ("shop.db", "--table", "visits", "--where", "size >"),
             "Invalid filter 'size >'",
         ),
-        (("t.csv", "t2.csv", "--order", "2"), "need the rows in memory"),
         (("shop.db", "--table", "visits", "--drop", "age"), "no column 'age'"),
         (("none", "--where", "size = 1"), "There is no file 'none'"),
     ],

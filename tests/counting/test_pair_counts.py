@@ -15,7 +15,12 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from renyi.counting import compiled, histograms, kernels, onehot
 from renyi.counting import pair_counts as costs
-from renyi.counting.pair_counts import class_pair_counts, pair_counts, plane_table
+from renyi.counting.pair_counts import (
+    class_pair_counts,
+    joint_values,
+    pair_counts,
+    plane_table,
+)
 
 WEIGHTED = ["histogram", "compiled histogram", "product"]
 EXACT = ["histogram", "compiled histogram", "planes", "compiled planes"]
@@ -32,7 +37,8 @@ def counted(codes, sizes, way, weights=None, threads=1):
     if way.endswith("planes"):
         every = np.arange(sizes.size)
         return plane_table(codes, sizes, every, loops, None, threads)
-    return histograms.histograms(codes, sizes, weights, loops, threads)
+    limit = joint_values(codes.shape[1])
+    return histograms.histograms(codes, sizes, limit, weights, loops, threads)
 
 
 def random_codes(seed, sizes, n):
@@ -303,7 +309,10 @@ def test_histograms_and_planes_may_share_the_columns(seed, sizes, limit, threads
     lengths = np.array(sizes)
     codes = random_codes(seed, sizes, 400)
     wanted = lengths > limit
-    table = histograms.histograms(codes, lengths, None, kernels, threads, wanted)
+    values = joint_values(400)
+    table = histograms.histograms(
+        codes, lengths, values, None, kernels, threads, wanted
+    )
     asked = np.repeat(wanted, lengths)
     asked = asked[:, None] | asked
     assert_array_equal(table, np.where(asked, reference(codes, sizes), 0))

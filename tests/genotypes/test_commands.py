@@ -248,12 +248,6 @@ def test_an_idle_or_empty_covariate_is_named(bad, study):
     path.write_text(path.read_text().replace("AGE", "AGE SITE").replace("\nF", " 3\nF"))
     text = path.read_text().replace(" 3\n", "\n", 1).rstrip() + " 3\n"
     path.write_text(text)
-    message = bad(
-        "genotypes", "fit", study, "--covar", path, "--covar-name", "AGE,SITE"
-    )
-    assert "did you mean --covar-name AGE SITE?" in message
-    words = ("--covar-name", "AGE", "AGE")
-    assert "'AGE' twice" in bad("genotypes", "fit", study, "--covar", path, *words)
     assert "covariate 'SITE' is constant" in bad(
         "genotypes", "fit", study, "--covar", path
     )

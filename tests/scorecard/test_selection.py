@@ -152,31 +152,32 @@ def test_pairs_of_too_many_categories_are_not_held(monkeypatch):
 
 def test_plot(votes_path):
     pytest.importorskip("matplotlib")
-    ax = votes_path.plot()
+    ax = renyi.PathDisplay.from_path(votes_path).ax_
     lines = {line.get_label(): line.get_ydata() for line in ax.get_lines()}
     np.testing.assert_array_equal(lines["γ"], votes_path.gamma)
-    assert votes_path.plot(ax) is ax
+    assert renyi.PathDisplay.from_path(votes_path, ax=ax).ax_ is ax
 
 
 def test_plot_marks_names_and_counts_whole(votes, votes_path):
     path = votes_path
-    ax = path.plot(selected=path.entries[:3])
+    ax = renyi.PathDisplay.from_path(path, selected=path.entries[:3]).ax_
     marked = {line.get_label(): line.get_xdata() for line in ax.lines}
     assert list(marked["selected"]) == [1, 2, 3]
     texts = [text.get_text() for text in ax.get_xticklabels()]
     assert texts[0] == f"1 {path.entries[0]}" and len(texts) == len(path.entries)
     pairs = renyi.Marginals.from_data(*votes, order=2)
-    ax = renyi.selection_path(pairs).plot(ax)  # whose ticks were at fixed places
+    wide = renyi.selection_path(pairs)
+    renyi.PathDisplay.from_path(wide, ax=ax)  # whose ticks were at fixed places
     ax.figure.draw_without_rendering()
     assert all(float(tick).is_integer() for tick in ax.get_xticks())
     with pytest.raises(TypeError, match=r"not a str.*savefig"):
-        path.plot("path.svg")
+        renyi.PathDisplay.from_path(path, ax="path.svg")
 
 
 def test_plot_without_matplotlib_says_how_to_get_it(votes_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
     with pytest.raises(ImportError, match=r"pip install '\.\[plot\]'"):
-        votes_path.plot()
+        renyi.PathDisplay.from_path(votes_path)
 
 
 def test_path_refuses_what_it_cannot_use(votes):

@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 
 from renyi import Marginals, RenyiClassifier
 from renyi.counting import sparse_counts
-from renyi.marginals.blocks import spans
 from renyi.solvers import krylov, ridge, ridge_sparse
 from renyi.warnings import DataWarning
 
@@ -192,7 +191,11 @@ def test_marginals_that_no_rows_have_are_refused(sparse, affordable) -> None:
     sparse(True, affordable)
     m = Marginals.from_data(X, y)
     wrong = m.counts.toarray()
-    a, b, c = spans(m, ["small"]), spans(m, ["group"]), spans(m, ["label"])
+    a, b, c = (
+        m.columns.spans(["small"]),
+        m.columns.spans(["group"]),
+        m.columns.spans(["label"]),
+    )
     wrong[np.ix_(a, b)], wrong[np.ix_(b, a)] = 0, 0
     wrong[np.ix_(c, a)], wrong[np.ix_(a, c)] = m.n, m.n
     with pytest.raises(ValueError, match="positive semidefinite"):

@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 
 import renyi
 from renyi import Encoder, Marginals
-from renyi.marginals.blocks import spans
 from support.engines import polars as pl
 
 
@@ -157,7 +156,7 @@ def test_pairs_that_one_side_lacks_are_absent_from_sums_and_differences(tmp_path
     for mixed, n in ((whole + fewer, 535), (fewer + whole, 535), (whole - fewer, 335)):
         assert mixed.absent == {frozenset(["crime", "immigration"])}
         names = "crime", "immigration"
-        first, second = (spans(mixed, [name]) for name in names)
+        first, second = (mixed.columns.spans([name]) for name in names)
         assert not mixed.counts[np.ix_(first, second)].any()
         assert not mixed.counts[np.ix_(second, first)].any()
         assert mixed.block("crime", "party").to_numpy().sum() == mixed.n == n

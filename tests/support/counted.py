@@ -10,7 +10,6 @@ import pandas as pd
 from renyi import Marginals, RenyiClassifier, Scorecard
 from renyi.baselines.dcc import ClassTables
 from renyi.datasets import random_joint
-from renyi.marginals.blocks import target_of
 from support.joints import outcomes
 
 MODELS = ("minimiser", "ridge", "random", "rounded", "zero", "huge", "wrong")
@@ -98,4 +97,6 @@ def class_tables(table: np.ndarray) -> ClassTables:
         sample_weight=np.concatenate([table.ravel(), np.full(table.size, 1e-300)]),
         class_conditional=True,
     )
-    return ClassTables(m.class_counts / m.n, m.encoder.columns, target_of(m))
+    return ClassTables(
+        m.class_counts / m.n, m.encoder.columns, m.columns.named(m.target)
+    )

@@ -71,7 +71,6 @@ from renyi.counting.onehot import spans
 from renyi.encoding.columns import Column, Columns
 from renyi.encoding.encoder import Encoder
 from renyi.estimators.minimax import RuleClassifier
-from renyi.marginals.blocks import target_of
 from renyi.marginals.consistency import class_pairs
 from renyi.marginals.marginals import Marginals
 from renyi.robust.ambiguity_set import (
@@ -471,7 +470,7 @@ class DiscreteChebyshevClassifier(RuleClassifier):
                 "classes (MinimaxClassifier with class_conditional=True)."
             )
         counts = class_pairs(m, type(self).__name__)
-        own = ClassTables(counts / m.n, m.encoder.columns, target_of(m))
+        own = ClassTables(counts / m.n, m.encoder.columns, m.columns.named(m.target))
         used = own
         if self.smoothing:
             rows = m.class_probabilities * m.n

@@ -45,8 +45,7 @@ from renyi.encoding.columns import label_text
 from renyi.encoding.rows import take_rows
 from renyi.estimators.minimax import RuleClassifier
 from renyi.formatting import at_most, chosen_percent
-from renyi.marginals.blocks import n_indicators
-from renyi.marginals.consistency import has_few_rows
+from renyi.marginals.consistency import has_few_rows, n_indicators
 from renyi.progress import Progress, ProgressCallback
 from renyi.solvers.metrics import log_losses
 from renyi.validation import check_share, check_whole

@@ -21,8 +21,8 @@ from renyi.certificates.record import Certificate
 from renyi.certificates.text import ranking_lines, rule_lines
 from renyi.cli import output
 from renyi.cli.output import Facts, bullets, indented
+from renyi.encoding.columns import short
 from renyi.formatting import WIDTH, at_most, number_of_rows, percent, printable, wrapped
-from renyi.selection import short
 
 _NAME = 26  # of a feature: leaves room for two classes with their points
 _PROBABILITIES = {

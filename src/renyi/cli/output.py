@@ -50,6 +50,8 @@ from renyi.sources import files
 from renyi.warnings import DataWarning
 
 if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
     from renyi.fitting import Fit
     from renyi.marginals.marginals import Marginals
 
@@ -402,14 +404,14 @@ def _parquet_writer(
     return write
 
 
-def draw(place: Path, drawn: Callable[[], Any]) -> None:
-    """Write the figure of axes, the same bytes for the same figure."""
+def draw(place: Path, drawn: Callable[[], Figure]) -> None:
+    """Write a figure, the same bytes for the same figure."""
     import matplotlib
 
     kind = place.suffix[1:]
     with replacing(place) as stream, matplotlib.rc_context({"svg.hashsalt": "renyi"}):
         metadata = {"Date": None} if kind == "svg" else None
-        drawn().figure.savefig(stream, format=kind, metadata=metadata)
+        drawn().savefig(stream, format=kind, metadata=metadata)
 
 
 @contextlib.contextmanager

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -15,20 +16,23 @@ from renyi.cli.fit_text import fit_text, one_line
 from renyi.cli.inputs import check_not_given, with_source
 from renyi.cli.output import Args, Facts, Recorded
 from renyi.cli.parser import SMALL
-from renyi.cli.streams import KeptRows, counted
+from renyi.cli.streams import CodedRows, counted
 from renyi.correlation import hgr_lower_bound, hgr_matrix, ranking
 from renyi.counting.sparse_counts import counts_bytes
 from renyi.encoding.columns import label_text
 from renyi.encoding.rows import TrainingRows
 from renyi.files import MARGINALS
-from renyi.fitting import Fit, check_counts
+from renyi.fitting import Fit
 from renyi.formatting import number_of_rows, rounded_down, wrapped
-from renyi.marginals.blocks import n_indicators
-from renyi.marginals.consistency import has_few_rows
+from renyi.marginals.consistency import has_few_rows, n_indicators
 from renyi.marginals.marginals import Marginals
 from renyi.selecting import Selection, SelectionSettings, select_counts, select_rows
 from renyi.selection import WIDTH
+from renyi.sources.kept_rows import KeptRows
 from renyi.warnings import warn
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 _LISTED = 40  # selected features that are named in full
 _NAME = 40
@@ -52,7 +56,8 @@ def run(args: Args, recorded: Recorded) -> None:
         rule=args.rule,
     )
     learner = SelectionLearner(settings)
-    fit, model, _ = train(args, learner)
+    with KeptRows() as store:
+        fit, model, _ = train(args, learner, store)
     chosen = learner.selection
     assert chosen is not None
     _warn_of_many_labels(chosen)
@@ -60,40 +65,39 @@ def run(args: Args, recorded: Recorded) -> None:
     m = None if prefix is None else _marginals_to_write(args, fit)
     if picture is not None:
         facts["written"] = {"plot": str(picture)}
-        output.draw(picture, lambda: chosen.path.plot(selected=chosen.features))
+        output.draw(picture, lambda: _drawn(chosen))
     output.keep_model(args, fit, m, facts, lambda f: _text(f, chosen), recorded)
+
+
+def _drawn(chosen: Selection) -> Figure:
+    """Draw the path, and mark what was selected."""
+    from renyi.plots import PathDisplay
+
+    figure: Figure = PathDisplay.from_path(
+        chosen.path, selected=chosen.features
+    ).figure_
+    return figure
 
 
 class SelectionLearner:
     """Selects columns, and trains a model of these."""
 
-    class_pairs = False
-    needs_rows = False
-    prefers_rows = False
-
     def __init__(self, settings: SelectionSettings) -> None:
         self.settings = settings
-        self.order = settings.order
         self.selection: Selection | None = None
 
-    def on_rows(self, rows: TrainingRows) -> Fit:
-        """Select by rows."""
-        self.selection = select_rows(rows, self.settings)
-        return self.selection.fit
+    def on_rows(self, rows: CodedRows) -> tuple[Fit, TrainingRows | None]:
+        """Select by rows, which are needed in memory."""
+        order = self.settings.order
+        training_rows = rows.joined() if order == 1 else rows.in_tuples(order)
+        self.selection = select_rows(training_rows, self.settings)
+        return self.selection.fit, training_rows
 
     def on_counts(self, m: Marginals) -> Fit:
         """Select by counts, of whatever order they are."""
         settings = replace(self.settings, order=m.order)
         self.selection = select_counts(m, settings)
         return self.selection.fit
-
-    def on_stream(
-        self, m: Marginals, kept: KeptRows
-    ) -> tuple[Fit, TrainingRows | None]:
-        """Select by the rows that were counted."""
-        check_counts(m, self.settings.refit_settings(len(m.classes)))
-        rows = kept.joined()
-        return self.on_rows(rows), rows
 
 
 def _warn_of_many_labels(selection: Selection) -> None:

@@ -89,11 +89,6 @@ class SuperColumn:
         return value.astype(np.int64)
 
 
-def joint_values(n: int) -> int:
-    """Return how many joint values a super-column may have."""
-    return min(200, max(100, math.isqrt(n)))
-
-
 def _groups(
     sizes: NDArray[np.int64], columns: NDArray[np.int64], limit: int
 ) -> list[SuperColumn]:
@@ -153,6 +148,7 @@ def _tiles(groups: list[SuperColumn], first: int) -> Iterator[Pairs]:
 def histograms(
     codes: NDArray[Any],
     sizes: NDArray[np.int64],
+    limit: int,
     weights: NDArray[np.float64] | None,
     kernels: ModuleType | None,
     threads: int = 1,
@@ -160,10 +156,11 @@ def histograms(
 ) -> NDArray[Any]:
     """Count by joint histograms of pairs of super-columns.
 
-    `kernels` is :mod:`renyi.counting.kernels`, numpy's ``bincount`` without it; with
-    `wanted`, only pairs with at least one of these columns are counted.
+    A super-column has at most `limit` joint values, or is a single column. `kernels` is
+    :mod:`renyi.counting.kernels`, numpy's ``bincount`` without it; with `wanted`, only
+    pairs with at least one of these columns are counted.
     """
-    groups, first = super_columns(sizes, joint_values(codes.shape[1]), wanted)
+    groups, first = super_columns(sizes, limit, wanted)
     starts = offsets(sizes)
     places = [group.positions(starts) for group in groups]
     dtype = np.int64 if weights is None else np.float64

@@ -38,7 +38,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from renyi.counting import compiled, sparse_counts
-from renyi.counting.histograms import histograms, joint_values, super_columns
+from renyi.counting.histograms import histograms, super_columns
 from renyi.counting.onehot import (
     KERNELS,
     MAX_TABLE_BYTES,
@@ -257,7 +257,7 @@ def _exact(
     few = np.array(chosen)
     if not few.all():
         taken = codes if rows is None else codes.take(rows, axis=1)
-        out = histograms(taken, sizes, None, kernels, shared, ~few)
+        out = histograms(taken, sizes, joint_values(n), None, kernels, shared, ~few)
     if few.any():
         columns = np.flatnonzero(few)
         table = plane_table(codes, sizes, columns, kernels, rows, shared)
@@ -297,7 +297,8 @@ def _weighted(
     if by_product < by_histogram:
         return product(codes, sizes, weights)
     shared = _thread_count(fast, threads)
-    return histograms(codes, sizes, weights, kernels_for(seconds), shared)
+    kernels = kernels_for(seconds)
+    return histograms(codes, sizes, joint_values(n), weights, kernels, shared)
 
 
 # ---- bit planes
@@ -357,6 +358,11 @@ def _completed(counts: NDArray[np.int64], sizes: Lengths, n: int) -> NDArray[np.
 
 
 # ---- what each way costs
+
+
+def joint_values(n: int) -> int:
+    """Return how many joint values a super-column may have."""
+    return min(200, max(100, math.isqrt(n)))
 
 
 def histogram_seconds(n: int, sizes: Lengths, per_row: float) -> float:

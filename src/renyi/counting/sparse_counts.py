@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from renyi.counting.onehot import Sizes, offsets
+from renyi.limits import check_memory
 
 Table = Any  # a numpy array, or scipy's csr_array where `is_large`
 Places = NDArray[np.intp]
@@ -63,6 +64,13 @@ def counts_bytes(table: Table) -> int:
 def dense(table: Table) -> NDArray[Any]:
     """Return a table, or a block of it, as an array."""
     return table.toarray() if is_sparse(table) else np.asarray(table)
+
+
+def block(table: Table, rows: Places, columns: Places) -> NDArray[Any]:
+    """Return some rows and columns of a table, if an array of them fits in memory."""
+    what = f"A table of {len(rows):,} by {len(columns):,} categories"
+    check_memory(table.dtype.itemsize * len(rows) * len(columns), what)
+    return dense(table[np.ix_(rows, columns)])
 
 
 def from_entries(entries: list[Entries], size: int, dtype: DTypeLike) -> Table:

@@ -25,6 +25,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from renyi.formatting import cut
+
 Label = str | int | float | bool | None
 TableLike: TypeAlias = Any
 """Rows: a frame of any library, an Arrow table, an array or nested lists."""
@@ -37,6 +39,7 @@ PlainData: TypeAlias = Any
 
 RARE = "(rare)"
 MISSING_TEXT = "(missing)"
+AND = " & "  # between the names, and the labels, of a tuple of columns
 
 DIGITS = {"s": 0, "ms": 3, "us": 6, "ns": 9}  # of a second in each unit of time
 # The zeros that end a fraction, and what is left of it.
@@ -393,6 +396,17 @@ class Columns(Sequence[Column]):
                 check_column(self.names, name)
         return [self._where[name] for name in names]
 
+    def named(self, name: str) -> Column:
+        """Return a column by its name."""
+        return self[self.places([name])[0]]
+
+    def spans(self, names: Iterable[str]) -> NDArray[np.intp]:
+        """Return the places of the categories of some columns among those of all."""
+        ends = np.cumsum(self.sizes)
+        where = self.places(names)
+        places = [np.arange(ends[j] - self.sizes[j], ends[j]) for j in where]
+        return np.concatenate(places) if places else np.empty(0, np.intp)
+
     @cached_property
     def _where(self) -> dict[str, int]:
         return {name: j for j, name in enumerate(self.names)}
@@ -424,3 +438,17 @@ class Columns(Sequence[Column]):
             raise ValueError("the list of columns is not valid")
         described = [Levels.from_dict(entry) for entry in levels]
         return cls(names, described, np.array(which, np.intp))
+
+
+def short(name: str, width: int) -> str:
+    """Return a name that fits; of a tuple of columns, something of each."""
+    parts = name.split(AND)
+    left = width - len(AND) * (len(parts) - 1)
+    if len(name) <= width or len(parts) == 1 or left < 2 * len(parts):
+        return cut(name, width)
+    room: dict[int, int] = {}
+    # The short ones first: what they do not need is left to the others.
+    for place in sorted(range(len(parts)), key=lambda i: len(parts[i])):
+        room[place] = min(len(parts[place]), left // (len(parts) - len(room)))
+        left -= room[place]
+    return AND.join(short(part, room[i]) for i, part in enumerate(parts))

@@ -26,6 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from renyi.encoding.columns import (
+    AND,
     MISSING_TEXT,
     Column,
     Columns,
@@ -38,7 +39,6 @@ from renyi.encoding.encoder import Encoder, Weights
 from renyi.validation import check_whole
 
 NEW = "(new)"
-AND = " & "
 MAX_FEATURES = 200_000
 _MAX_TUPLES = 5_000_000  # of one feature, whether they occur or not
 _MAX_CODES = 4e9  # bytes
@@ -95,10 +95,14 @@ class TupleEncoder(Encoder):
         single, codes = self.single.fit_transform(
             X, sample_weight, refuse_identifiers=refuse_identifiers
         )
-        subsets = _subsets(single.columns, self.order, codes.shape[1])
-        columns = Columns.of(_learned(single.columns, S, codes) for S in subsets)
-        fitted = dataclasses.replace(self, columns=columns, base=single.columns)
+        fitted = self.learned(single.columns, codes)
         return fitted, fitted.of_codes(codes)
+
+    def learned(self, base: Columns, codes: NDArray[Any]) -> TupleEncoder:
+        """Return the encoder of the tuples that occur in codes of some columns."""
+        subsets = _subsets(base, self.order, codes.shape[1])
+        columns = Columns.of(_learned(base, S, codes) for S in subsets)
+        return dataclasses.replace(self, columns=columns, base=base)
 
     def transform(self, X: TableLike) -> NDArray[Any]:
         """Codes of X, one row per tuple; one with an unseen label has ``size``."""

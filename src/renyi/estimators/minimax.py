@@ -18,7 +18,7 @@ from sklearn.utils.validation import check_is_fitted
 from renyi.certificates.text import few_rows
 from renyi.encoding.encoder import Encoder
 from renyi.estimators.classifier import CountsClassifier
-from renyi.marginals.blocks import n_indicators
+from renyi.marginals.consistency import n_indicators
 from renyi.marginals.marginals import Marginals
 from renyi.robust.ambiguity_set import Ambiguity
 from renyi.robust.minimax_problem import MinimaxResult, MinimaxRule, minimax

@@ -86,7 +86,7 @@ def fit(args: Args, recorded: Recorded) -> None:
     facts["next"] = _next_step(args, prefix, X is not None)
     facts["notes"] = output.notes_of(recorded)
     if picture is not None:
-        output.draw(picture, lambda: manhattan(model))
+        output.draw(picture, lambda: manhattan(model).figure)
     text = _fit_text(facts)
     if prefix is not None:
         model.save(f"{prefix}.json")

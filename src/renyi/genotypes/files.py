@@ -1,17 +1,12 @@
-"""Genotypes: .bed files by memory map, .pgen files through pgenlib; filters.
+"""Genotypes of .bed files (by memory map) and .pgen files (through pgenlib); filters.
 
-Both become `PackedGenotypes` of PLINK's two-bit codes, the same bytes for the same
-calls, with tables of samples and of variants beside them. A1 is the allele that is
-counted: the first of .bim, ALT of .pvar. No memory is taken before the sizes of the
-files agree.
+Both become `PackedGenotypes` of PLINK's two-bit codes. A1 is the allele that is
+counted: the first of .bim, ALT of .pvar.
 
-*Filters* are applied in PLINK's order: lists and places first, then samples with too
-many missing calls, then variants with too many, then rare alleles. Frequencies are
-those of founders; a male has one copy of X.
-
-*Haploid calls.* A male's X is written as if he had two equal copies, and counts so
-(plink2's ``--xchr-model 2``, which its ``--score`` uses too). A variant of X at which a
-male is heterozygous is left out, as are Y and MT; a warning says so.
+*Filters* are applied in PLINK's order. Frequencies are those of founders; a male has
+one copy of X. In scores a male's X counts as two equal copies, as in plink2's
+``--score``. Variants of X at which a male is heterozygous, and all of Y and MT, are
+left out with a warning.
 """
 
 from __future__ import annotations
@@ -75,8 +70,6 @@ Say = Callable[[str], object]
 class Genotypes:
     """Genotypes with the samples and the variants they are of.
 
-    `read_genotypes` makes them.
-
     Parameters
     ----------
     packed : PackedGenotypes
@@ -85,23 +78,9 @@ class Genotypes:
         Columns fid, iid, father, mother, sex (1 male, 2 female, 0 not known) and
         phenotype, all text; a row per sample.
     variants : DataFrame
-        Columns chromosome, id, position, a1 and a2; a row per variant. A1 is the first
-        allele of .bim, and ALT of .pvar.
+        Columns chromosome, id, position, a1 and a2; a row per variant.
     path : str
         The file they are from.
-
-    Examples
-    --------
-    >>> G = Genotypes(
-    ...     PackedGenotypes.from_codes([[0, 2, 3], [3, 3, 1]]),
-    ...     pd.DataFrame({"iid": ["a", "b", "c"]}),
-    ...     pd.DataFrame({"id": ["rs1", "rs2"]}),
-    ...     "tiny.bed",
-    ... )
-    >>> G
-    <Genotypes of 3 samples and 2 variants from tiny.bed>
-    >>> G.select(variants=[1]).variants["id"].tolist()
-    ['rs2']
     """
 
     packed: PackedGenotypes
@@ -116,17 +95,7 @@ class Genotypes:
     def select(
         self, samples: ArrayLike | None = None, variants: ArrayLike | None = None
     ) -> Genotypes:
-        """Return some of them.
-
-        Parameters
-        ----------
-        samples, variants : array-like, optional
-            Ascending indices, or truth values; all by default.
-
-        Returns
-        -------
-        Genotypes
-        """
+        """Return some samples and variants: ascending indices, or truth values."""
         part = replace(self, packed=self.packed.take(samples, variants))
         if samples is not None:
             rows = self.samples.iloc[np.asarray(samples)].reset_index(drop=True)
@@ -135,41 +104,6 @@ class Genotypes:
             rows = self.variants.iloc[np.asarray(variants)].reset_index(drop=True)
             part = replace(part, variants=rows)
         return part
-
-
-def genotype_path(path: str | os.PathLike[str]) -> Path | None:
-    """Return the .bed or .pgen file that a name means; None if it means another file.
-
-    A prefix means its .bed file, or its .pgen file. Files of other programs are refused
-    with the command that converts them.
-    """
-    name = os.fspath(path)
-    _check_foreign(name)
-    if name.endswith(GENOTYPES):
-        return existing(name)
-    if not os.path.exists(name):
-        for ending in GENOTYPES:
-            if os.path.isfile(name + ending):
-                return Path(name + ending)
-    return None
-
-
-def _check_foreign(name: str) -> None:
-    """Raise ValueError for files of other programs, and for those beside genotypes."""
-    stem, dot, ending = name.rpartition(".")
-    for other, parts in CALLS.items():
-        if dot + ending in parts and os.path.isfile(stem + other):
-            raise ValueError(
-                f"{name} is only a part of a genotype file set: name {stem}{other}."
-            )
-    for ending, words in _CONVERSIONS.items():
-        if name.endswith(ending):
-            stem = name.removesuffix(ending)
-            command = words.format(name=name, stem=stem)
-            raise ValueError(
-                f"{name} is not read directly: convert it with 'plink2 {command} "
-                f"--out {stem}', then name {stem}.pgen."
-            )
 
 
 _CONVERSIONS = {
@@ -181,14 +115,35 @@ _CONVERSIONS = {
 }
 
 
+def _genotype_file(name: str) -> Path:
+    """Return the .bed or .pgen file that a name means, also one without an ending.
+
+    For a file of another program the error has the command that converts it.
+    """
+    for ending, words in _CONVERSIONS.items():
+        if name.endswith(ending):
+            stem = name.removesuffix(ending)
+            command = words.format(name=name, stem=stem)
+            raise ValueError(
+                f"{name} is not read directly: convert it with 'plink2 {command} "
+                f"--out {stem}', then name {stem}.pgen."
+            )
+    if name.endswith(GENOTYPES):
+        return existing(name)
+    for ending in GENOTYPES:
+        if os.path.isfile(name + ending) and not os.path.exists(name):
+            return Path(name + ending)
+    raise ValueError(
+        f"{existing(name)} holds no genotypes: name a .bed or a .pgen file."
+    )
+
+
 def read_genotypes(
     path: str | os.PathLike[str], progress: ProgressCallback | None = None
 ) -> Genotypes:
     r"""Read a .bed or .pgen file, with the two files beside it.
 
-    The calls of a .bed file are mapped into memory as they are. Those of a .pgen file
-    are read through pgenlib (extra ``genetics``) and packed: hard calls, without phase
-    and dosages.
+    Of a .pgen file (extra ``genetics``) the hard calls are read.
 
     Parameters
     ----------
@@ -213,11 +168,7 @@ def read_genotypes(
     >>> G.packed.codes().tolist(), G.variants["id"].tolist()
     ([[0, 2, 3]], ['rs1'])
     """
-    place = genotype_path(path)
-    if place is None:
-        raise ValueError(
-            f"{existing(path)} holds no genotypes: name a .bed or a .pgen file."
-        )
+    place = _genotype_file(os.fspath(path))
     about = [_check_beside(place, Path(each)) for each in files_beside(str(place))]
     head = _head(place)
     is_bed = place.suffix == ".bed"
@@ -267,24 +218,11 @@ def _head(place: Path) -> bytes:
     """Return how a file begins, its mode third; raise ValueError without genotypes."""
     with place.open("rb") as stream:
         head = stream.read(_PGEN_HEAD)
-    if len(head) < 3:
-        what = f"it has {number_of(len(head), 'byte')} only"
-        raise ValueError(f"{place} is not a {place.suffix} file: {what}.")
-    if head[:2] != _MAGIC:
+    magic = _MAGIC + b"\1" if place.suffix == ".bed" else _MAGIC
+    if not head.startswith(magic) or len(head) < 3:
         raise ValueError(
-            f"{place} is not a {place.suffix} file: it begins with "
-            f"{head[:3].hex(' ')!r}, not with {_MAGIC.hex(' ')!r}."
-        )
-    stem = place.with_suffix("")
-    if head[2] == 0:
-        raise ValueError(
-            f"{place} is stored sample by sample, as PLINK did before 2009: convert it "
-            f"with 'plink1.9 --bfile {stem} --make-bed --out {stem}-variants'."
-        )
-    if place.suffix == ".bed" and head[2] != 1:
-        raise ValueError(
-            f"{place} is not a .bed file: its third byte is {head[2]}, not 1"
-            f"{' (a .pgen file may have been renamed)' if head[2] < 0x20 else ''}."
+            f"{place} is not a {place.suffix} file of PLINK: it begins with "
+            f"{head[:3].hex(' ')!r}, not with {magic.hex(' ')!r}."
         )
     return head
 
@@ -298,17 +236,10 @@ def _mapped(place: Path, n: int, d: int, about: list[Path]) -> NDArray[np.uint8]
     size = place.stat().st_size - _BED_HEAD
     needed = width * d
     if size != needed:
-        state = "truncated" if size < needed else "longer than it should be"
-        hint = ""
-        if width and size and size % width == 0:
-            hint = f"; it has the size of {size // width:,} variants"
-        elif size and size % d == 0:
-            most = 4 * (size // d)
-            hint = f"; it has the size of {most - 3:,} to {most:,} samples"
         raise ValueError(
-            f"{place} is {state}, or belongs to other files: {n:,} samples "
+            f"{place} is truncated, or belongs to other files: {n:,} samples "
             f"({about[0].name}) and {d:,} variants ({about[1].name}) take "
-            f"{needed + _BED_HEAD:,} bytes, and it has {size + _BED_HEAD:,}{hint}."
+            f"{needed + _BED_HEAD:,} bytes, and it has {size + _BED_HEAD:,}."
         )
     return np.asarray(np.memmap(place, np.uint8, "r", _BED_HEAD, (d, width)))
 
@@ -335,7 +266,6 @@ def _unpacked(
                 f"{place} declares {declared:,} {what}, but {path} has {count:,}: the "
                 "files do not belong together."
             )
-    _check_length(place, head, n, d)
     need = "Files .pgen need the package pgenlib"
     otherwise = ", or convert the file with 'plink2 --pfile … --make-bed'"
     reader = import_extra("pgenlib", "genetics", need, otherwise).PgenReader
@@ -362,42 +292,6 @@ def _unpacked(
             f"{place} is damaged or truncated ({reason}): take a fresh copy of it."
         ) from None
     return data
-
-
-def _check_length(place: Path, head: bytes, n: int, d: int) -> None:
-    """Raise ValueError unless a .pgen file is as long as its own index says.
-
-    Of the modes that plink2 writes: records of one width (2), and records of any width
-    (16), whose widths are in a header, 65,536 variants at a time.
-    """
-    size = place.stat().st_size
-    end = _PGEN_HEAD + variant_bytes(n) * d
-    kind = head[11] & 15
-    alleles = head[11] >> 4 & 3
-    flags = head[11] >> 6
-    if head[2] == 0x10 and kind < 8:
-        blocks = -(-d // 2**16)
-        last = (d - 1) % 2**16 + 1
-        width = kind % 4 + 1
-
-        def types(k: int) -> int:
-            return -(-k // 2) if kind < 4 else k
-
-        full = types(2**16) + 2**16 * (width + alleles) + (flags == 3) * 2**13
-        with place.open("rb") as stream:
-            stream.seek(_PGEN_HEAD + 8 * (blocks - 1))
-            end = int.from_bytes(stream.read(8), "little")
-            stream.seek(full * (blocks - 1) + types(last), os.SEEK_CUR)
-            raw = np.frombuffer(stream.read(width * last), np.uint8)
-        digits = raw[: len(raw) // width * width].reshape(-1, width).sum(0, np.int64)
-        end += int(digits @ 256 ** np.arange(width))
-    elif head[2] != 2:
-        return
-    if size != end:
-        state = "truncated" if size < end else "longer than it should be"
-        raise ValueError(
-            f"{place} is {state}: {end:,} bytes by its own index, but it has {size:,}."
-        )
 
 
 # ---- filters

@@ -25,7 +25,7 @@ import json
 import shlex
 import zlib
 from codecs import BOM_UTF8
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from contextlib import nullcontext
 from pathlib import Path
 from typing import IO, Any, NamedTuple, cast
@@ -59,8 +59,9 @@ REVERSED = [NONE, MISSING, ONE, TWO]
 PGS = "###PGS CATALOG SCORING FILE"
 _ONE_COPY = ("X", *HAPLOID)  # of which samples may have one only
 _PIECE = 2**24  # bytes of text read at a time
-_HEADER = 2**20  # bytes of a header at most
-_MEMORY_PER_BYTE = 4  # of text, while it is read
+_LONGEST = 2**20  # bytes of a line of the header
+_MOST_LINES = 10_000
+_MEMORY_PER_BYTE = 2  # of columns, while they are read
 _PGS_HEADER = """\
 {pgs} - see https://www.pgscatalog.org/downloads/#dl_ftp_scoring for additional \
 information
@@ -225,81 +226,66 @@ class PgsFile(NamedTuple):
 
 def read_pgs(path: Path) -> PgsFile:
     """Read a scoring file; see `GenotypeScores.from_pgs`."""
-    packed = path.suffix == ".gz"
     try:
-        with cast(IO[bytes], gzip.open(path) if packed else path.open("rb")) as stream:
-            head, names, rest = _head(stream)
-            rows = _rows(path, stream, names, rest)
+        head, names, skip = _head(path)
+        rows = _rows(path, names, skip)
         with valid(path):
             return _contents(head, rows)
     except InvalidFileError as error:
         raise ValueError(
             f"{path} is not a PGS Catalog scoring file: {error}."
         ) from None
-    except (pa.ArrowInvalid, EOFError, zlib.error, gzip.BadGzipFile) as error:
+    except (pa.ArrowException, EOFError, zlib.error, OSError) as error:
+        if isinstance(error, OSError) and error.errno is not None:
+            raise  # of the system, as where there is no such file
         raise ValueError(
             f"{path} cannot be read as a PGS Catalog scoring file: {first_line(error)}."
         ) from None
 
 
-def _head(stream: IO[bytes]) -> tuple[dict[str, str], list[str], bytes]:
-    """Return what the header says, the names of the columns, and the bytes after."""
+def _head(path: Path) -> tuple[dict[str, str], list[str], int]:
+    """Return what the header says, the names of the columns, and lines to skip."""
     head = {}
-    start = stream.read(_HEADER).removeprefix(BOM_UTF8)
-    while start.startswith(b"#"):
-        line, end, start = start.partition(b"\n")
-        if not end:
-            break
-        key, _, value = line.lstrip(b"#").decode("utf-8", "replace").partition("=")
-        head[key.strip()] = value.strip()
-    line, end, rest = start.partition(b"\n")
-    names = line.decode("utf-8", "replace").rstrip("\r").split("\t")
-    if not end or "effect_allele" not in names:
-        raise InvalidFileError("no line names a column effect_allele")
-    if len(set(names)) < len(names):
-        raise InvalidFileError("a column name occurs twice")
-    return head, names, rest
+    with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as stream:
+        for skip in range(1, _MOST_LINES):
+            line = stream.readline(_LONGEST).removeprefix(BOM_UTF8)
+            text = line.decode("utf-8", "replace").rstrip("\r\n")
+            if text.startswith("#"):
+                key, _, value = text.lstrip("#").partition("=")
+                head[key.strip()] = value.strip()
+                continue
+            names = text.split("\t")
+            if "effect_allele" not in names:
+                break
+            if len(set(names)) < len(names):
+                raise InvalidFileError("a column name occurs twice")
+            return head, names, skip
+    raise InvalidFileError("no line names a column effect_allele")
 
 
-def _pieces(path: Path, stream: IO[bytes], rest: bytes) -> Iterator[bytes]:
-    """Yield whole lines, some megabytes at a time."""
-    total = 0
-    while True:
-        more = stream.read(_PIECE)
-        total += len(more)
-        check_memory(_MEMORY_PER_BYTE * total, f"Reading {path}")
-        cut = more.rfind(b"\n") + 1 if more else 0
-        if more and not cut:
-            raise InvalidFileError(f"a line is longer than {_PIECE:,} bytes")
-        piece, rest = (rest + more[:cut], more[cut:]) if more else (rest, b"")
-        if piece.strip():
-            yield piece
-        if not more:
-            return
-
-
-def _rows(path: Path, stream: IO[bytes], names: list[str], rest: bytes) -> pa.Table:
+def _rows(path: Path, names: list[str], skip: int) -> pa.Table:
     """Read the columns that are known."""
     kinds: dict[str, Any] = dict.fromkeys(_NUMBERS, pa.float64())
     kinds |= dict.fromkeys(_POSITIONS, pa.int64())
     kinds |= dict.fromkeys((*_TEXT_COLUMNS, *_MODELS, *_REFUSED), pa.string())
     kinds = {name: kind for name, kind in kinds.items() if name in names}
+    reading = csv.ReadOptions(column_names=names, skip_rows=skip, block_size=_PIECE)
+    layout = csv.ParseOptions(delimiter="\t", quote_char=False, escape_char=False)
     convert = csv.ConvertOptions(
         column_types=kinds,
         include_columns=list(kinds),
         null_values=["", "NA", "NR"],
         strings_can_be_null=False,
     )
-    layout = csv.ParseOptions(delimiter="\t", quote_char=False, escape_char=False)
-    tables = []
-    for piece in _pieces(path, stream, rest):
-        reading = csv.ReadOptions(
-            column_names=names, block_size=len(piece) + 1, use_threads=False
-        )
-        tables.append(csv.read_csv(pa.BufferReader(piece), reading, layout, convert))
-    if not tables:
+    batches = []
+    size = 0
+    for batch in csv.open_csv(str(path), reading, layout, convert):
+        batches.append(batch)
+        size += batch.nbytes
+        check_memory(_MEMORY_PER_BYTE * size, f"Reading {path}")
+    if not size:
         raise InvalidFileError("it has no variants")
-    return pa.concat_tables(tables)
+    return pa.Table.from_batches(batches)
 
 
 def _contents(head: dict[str, str], rows: pa.Table) -> PgsFile:

@@ -6,7 +6,6 @@ Samples are named by FID and IID, or by IID alone; a header is optional, as in p
 from __future__ import annotations
 
 import math
-import shlex
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -15,6 +14,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from renyi.formatting import number_of
 from renyi.genotypes.tables import lines
 from renyi.limits import check_memory
 from renyi.sources.files import existing, require
@@ -37,13 +37,8 @@ class SampleColumns(NamedTuple):
         """Return the columns of some names."""
         if names is None:
             return self
-        known = list(self.texts.columns)
-        _check_separate(names, known)
-        require(self.path, known, names)
-        twice = [name for k, name in enumerate(names) if name in names[:k]]
-        if twice:
-            raise ValueError(f"--covar-name names {twice[0]!r} twice: name it once.")
-        return self._replace(texts=self.texts[list(names)])
+        require(self.path, list(self.texts.columns), names)
+        return self._replace(texts=self.texts[list(dict.fromkeys(names))])
 
     def numbers(self) -> pd.DataFrame:
         """Return the columns as numbers, NaN where they are missing."""
@@ -65,17 +60,6 @@ class SampleColumns(NamedTuple):
                 math.nan if number == -9 else number
             )  # -9.0, too, as in PLINK
         return numbers
-
-
-def _check_separate(names: Sequence[str], known: Sequence[str]) -> None:
-    """Raise ValueError for known names with commas between them."""
-    for text in names:
-        parts = [part.strip() for part in text.split(",") if part.strip()]
-        if text not in known and len(parts) > 1 and {*parts} <= {*known}:
-            raise ValueError(
-                "--covar-name takes names with spaces between them: did you mean "
-                f"--covar-name {shlex.join(parts)}?"
-            )
 
 
 def read_sample_columns(
@@ -104,21 +88,19 @@ def read_sample_columns(
         if len(fields) != len(names):
             raise ValueError(
                 f"{place}, line {line} has {len(fields)} fields, the first line "
-                f"{len(names)}: separate them by tabs or spaces, and write NA where a "
-                "value is missing."
+                f"{len(names)}: write NA where a value is missing."
             )
     at = _rows_of(place, rows, ids, samples)
     if (at < 0).all():
         raise ValueError(
             f"No sample of {place} is among the genotypes: it begins with "
             f"{' '.join(rows[0][1][:ids])!r:.60}, they with "
-            f"{samples['fid'].iloc[0]} {samples['iid'].iloc[0]}. Lines need FID and "
-            "IID, or IID, then values, separated by tabs or spaces."
+            f"{samples['fid'].iloc[0]} {samples['iid'].iloc[0]}."
         )
-    found_in = np.array([line for line, _ in rows] + [0])[at]
+    numbers = np.array([line for line, _ in rows] + [0])[at]
     cells = [fields[ids:] for _, fields in rows] + [[None] * (len(names) - ids)]
     texts = pd.DataFrame([cells[k] for k in at], columns=names[ids:], dtype=object)
-    return SampleColumns(place, texts, found_in)
+    return SampleColumns(place, texts, numbers)
 
 
 def listed_samples(path: str | Path, samples: pd.DataFrame) -> NDArray[np.bool_]:
@@ -157,10 +139,7 @@ def _ids_of(
     line, first = rows[0] if rows else (0, [""])
     head = first[0].removeprefix("#")
     if head == "FID" and first[1:2] != ["IID"]:
-        raise ValueError(
-            f"{path}, line {line}: the header names FID without IID: samples are named "
-            "by FID and IID, or by IID."
-        )
+        raise ValueError(f"{path}, line {line}: the header names FID without IID.")
     if head in ("FID", "IID"):
         return True, 2 if head == "FID" else 1
     if len(first) == 1 + values:
@@ -243,18 +222,13 @@ def two_classes(
 
 def _classes_error(values: list[str], source: str) -> ValueError:
     """Return the error for a phenotype that does not have two values."""
-    if len(values) > 2:
-        a, b = values[:2]
-        return ValueError(
-            f"{source} has {len(values):,} different values ({_some(values)}): choose "
-            f"two classes, such as --classes {a} {b}."
-        )
     zero = "; to count 0 as a class, add --classes 0 1" * ({*values} == {"1"})
-    what = f"only the value {values[0]!r}" if values else "no value"
+    advice = "name a file with --pheno, and its column with --pheno-name"
+    if len(values) > 2:
+        advice = f"choose two, such as --classes {values[0]} {values[1]}"
     return ValueError(
-        f"{source} has {what} for these samples, where two classes are needed (0, -9 "
-        f"and NA mean missing{zero}): name a file with --pheno, and its column with "
-        "--pheno-name."
+        f"{source} has {number_of(len(values), 'value')} ({_some(values) or 'none'}), "
+        f"where two classes are needed (0, -9 and NA mean missing{zero}): {advice}."
     )
 
 

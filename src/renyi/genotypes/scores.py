@@ -1,6 +1,4 @@
-r"""Points per variant: a model file, formats of other programs, a Manhattan plot.
-
-Points are by PLINK's two-bit codes: two copies of A1, missing, one copy, none.
+"""Points per variant: a model file, formats of other programs, a Manhattan plot.
 
 *Model file.* A JSON head of plain values (`run1.json`) and an archive of arrays beside
 it (`run1.points`), both with checksums; the head names the archive and its checksum.
@@ -18,6 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import ArrayLike, NDArray
 
 from renyi import __version__
@@ -40,9 +39,7 @@ from renyi.genotypes.matching import (
     MatchRecord,
     build_of,
     chromosomes,
-    coded,
     match_variants,
-    texts_of,
 )
 from renyi.genotypes.metrics import intercept_at
 from renyi.genotypes.packed import (
@@ -88,7 +85,8 @@ _LABELLED = 5
 _LAST = {name: 23 + k for k, name in enumerate(("X", "XY", "Y", "MT"))}
 _COLOURS = "#1f4e79", "#7aa6cf"  # of chromosomes, in turn
 _LARGEST = 1e100  # points: squares of sums of more would not be finite
-_TYPES = ("|u1", "<i4", "<i8", "<f8")
+_RANGES = (("frequency", 0.0, 1.0), ("mean", -_LARGEST, _LARGEST))
+_TYPES = ("|u1", "<i8", "<f8")
 
 
 class Scored(NamedTuple):
@@ -152,23 +150,20 @@ class GenotypeScores:
     def __post_init__(self) -> None:
         """Check that there are finite points for every variant."""
         object.__setattr__(self, "build", build_of(self.build))
-        for name in VARIANTS:
-            if name not in self.variants:
-                raise ValueError(f"variants lack the column {name!r}")
-        if self.points.shape != (len(self.variants), CODES):
-            raise ValueError(
-                f"points have the shape {self.points.shape}, but {len(self.variants)} "
-                f"variants need ({len(self.variants)}, {CODES})"
-            )
-        bad = ~np.isfinite(self.points)
+        d = len(self.variants)
+        lacking = {*VARIANTS} - {*self.variants}
+        if lacking:
+            raise ValueError(f"variants lack the column {min(lacking)!r}")
+        if self.points.shape != (d, CODES):
+            raise ValueError(f"points are of shape {self.points.shape}, not {d, CODES}")
+        bad = ~(np.abs(self.points) <= _LARGEST)
         bad[:, MISSING] &= ~np.isnan(self.points[:, MISSING])
-        bad |= np.abs(self.points) > _LARGEST
         if bad.any() or not abs(self.intercept) <= _LARGEST:
             raise ValueError("points or the intercept are not finite, or too large")
-        for name, most in (("frequency", 1.0), ("mean", _LARGEST)):
+        for name, least, most in _RANGES:
             if name in self.variants:
                 column = self.variants[name].to_numpy(np.float64)
-                if (np.abs(column) > most).any() or (column < 0).any() and most == 1:
+                if ((column < least) | (column > most)).any():
                     raise ValueError(f"a variant has an impossible {name}")
         if not all(abs(c) <= _LARGEST for c in self.covariates.values()):
             raise ValueError("coefficients of covariates are not finite, or too large")
@@ -205,19 +200,17 @@ class GenotypeScores:
         Parameters
         ----------
         genotypes : Genotypes
-            As `renyi.read_genotypes` reads them.
         covariates : DataFrame, optional
             Columns by the names of the model's covariates, a row per sample.
         build : str, optional
             Genome build of the file.
         same_strand : bool
-            Whether alleles of both are known to be of one strand, so that A/T and C/G
-            variants need no frequencies.
+            Whether A/T and C/G variants need no frequencies.
 
         Returns
         -------
-        Scored
-            `scores` of shape (n,) and the `record` of the match.
+        (scores, record)
+            Scores of shape (n,), and how the variants were matched.
         """
         G = genotypes.packed
         match = match_variants(
@@ -306,16 +299,12 @@ class GenotypeScores:
         head = Path(path)
         beside = head.with_suffix(POINTS)
         if head == beside:
-            raise ValueError(
-                f"{head} must not end with {beside.suffix}: name it .json."
-            )
+            raise ValueError(f"{head} must not end with {POINTS}: name it .json.")
         arrays = self._arrays()
         header = {"format": FORMAT, "version": VERSION, "variants": len(self.points)}
         document = {
-            "format": FORMAT,
-            "version": VERSION,
+            **header,
             "renyi": __version__,
-            "variants": len(self.points),
             "points_file": beside.name,
             "points_checksum": checksum(header, arrays),
             **self._plain(),
@@ -341,21 +330,17 @@ class GenotypeScores:
         }
 
     def _arrays(self) -> dict[str, NDArray[Any]]:
-        """Return variants and points as arrays; of texts, every different one once."""
+        """Return variants and points as arrays; texts as one, a line for each."""
         arrays: dict[str, NDArray[Any]] = {"points": self.points}
         arrays["position"] = self.variants["position"].to_numpy(np.int64)
         for name in ("frequency", "mean"):
             if name in self.variants:
                 arrays[name] = self.variants[name].to_numpy(np.float64)
         for name in _TEXTS:
-            column = texts_of(self.variants[name])
-            if name != "id":
-                (codes,), column = coded(self.variants[name])
-                arrays[f"{name}_code"] = codes.astype("<i4")
-            _, ends, data = column.buffers()
-            arrays[f"{name}_end"] = np.frombuffer(ends, "<i8")[: len(column) + 1]
-            size = int(arrays[f"{name}_end"][-1])
-            arrays[name] = np.frombuffer(data or b"", np.uint8)[:size]
+            text = "\n".join(map(str, self.variants[name]))
+            if text.count("\n") != max(len(self.variants) - 1, 0):
+                raise ValueError(f"a variant's {name!r} has a line end: rename it.")
+            arrays[name] = np.frombuffer(text.encode(), np.uint8)
         return arrays
 
     @classmethod
@@ -482,35 +467,22 @@ def _plain_fields(data: Mapping[str, Any]) -> dict[str, Any]:
 
 def _variants(arrays: Mapping[str, Any], d: int) -> tuple[pd.DataFrame, Floats]:
     """Return variants and points of the arrays of a file."""
-    points = arrays["points"]
-    columns = {"position": arrays["position"]}
-    for name in _TEXTS:
-        ends = arrays[f"{name}_end"]
-        data = arrays[name]
-        good = ends.dtype == "<i8" and ends.ndim == 1 and len(ends) > 0
-        if not good or data.dtype != "|u1" or ends[0] != 0 or ends[-1] != len(data):
-            raise ValueError(f"its column {name!r} is not valid")
-        buffers = pa.py_buffer(ends), pa.py_buffer(data)
-        column = pa.LargeStringArray.from_buffers(len(ends) - 1, *buffers)
-        column.validate(full=True)  # the ends ascend, and texts are UTF-8
-        if name != "id":
-            codes = arrays[f"{name}_code"]
-            if codes.dtype != "<i4" or not ((codes >= 0) & (codes < len(column))).all():
-                raise ValueError(f"its column {name!r} is not valid")
-            longest = int(np.diff(ends).max(initial=0))
-            check_memory(longest * len(codes), f"Its column {name!r}")
-            column = column.take(pa.array(codes))
-        columns[name] = column.to_pandas()
-    columns |= {name: arrays[name] for name in ("frequency", "mean") if name in arrays}
-    for name, column in columns.items():
-        wanted = "<i8" if name == "position" else "<f8"
-        good = name in _TEXTS or column.dtype == wanted
-        if not good or np.shape(column) != (d,):
+    kinds = {"position": "<i8", **dict.fromkeys(_TEXTS, "|u1")}
+    kinds |= {name: "<f8" for name in ("frequency", "mean") if name in arrays}
+    columns: dict[str, Any] = {}
+    for name in sorted(kinds, key=[*VARIANTS, "frequency", "mean"].index):
+        column: Any = arrays[name]
+        good = column.ndim == 1 and column.dtype == kinds[name]
+        if good and name in _TEXTS:
+            text = pa.scalar(column.tobytes().decode(), pa.large_string())
+            column = pc.split_pattern(text, "\n").values.to_pandas()
+        if not good or len(column) != d:
             raise ValueError(f"its column {name!r} does not fit {d:,} variants")
+        columns[name] = column
+    points = arrays["points"]
     if points.dtype != "<f8":
         raise ValueError("its points are not numbers")
-    order = [*VARIANTS, *(n for n in ("frequency", "mean") if n in columns)]
-    return pd.DataFrame({name: columns[name] for name in order}), points
+    return pd.DataFrame(columns), points
 
 
 def read_scores(path: Place) -> GenotypeScores:

@@ -1,8 +1,7 @@
-"""Text files of genotypes: variants and samples.
+"""Files of variants and samples (.bim, .pvar, .fam, .psam).
 
-Variants and samples (.bim, .pvar, .fam, .psam) may be millions of lines, so Arrow
-reads them; only a file with a fault is read line by line, to name the line. Fields are
-separated by tabs or spaces, as PLINK has it.
+They may be millions of lines, so Arrow reads them; only a file with a fault is read
+line by line, to name the line. Tabs or spaces separate fields, as in PLINK.
 """
 
 from __future__ import annotations
@@ -14,11 +13,9 @@ from collections.abc import Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 
-import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
-from numpy.typing import NDArray
 from pyarrow import csv
 
 from renyi.limits import check_memory
@@ -36,7 +33,6 @@ _CHROMOSOMES = {"23": "X", "24": "Y", "25": "XY", "26": "MT", "M": "MT"}
 _CHROMOSOMES |= dict.fromkeys(("PAR1", "PAR2"), "XY")  # diploid in both sexes
 _CHROMOSOMES |= {name: name for name in ("X", "Y", "XY", "MT")}
 _MEMORY_PER_BYTE = 6  # of text, while it is read
-_RATIO = 0x9E3779B97F4A7C15  # odd, so that it has an inverse modulo 2**64
 _LONGEST = 2**24  # bytes of a line
 
 
@@ -60,38 +56,28 @@ def read_pvar(path: Path) -> pd.DataFrame:
             )
     names = [_PVAR.get(name, f"other {k}") for k, name in enumerate(names)]
     variants = _variants(path, _fields(path, names, VARIANTS, skip), skip)
-    several = variants["a1"].str.contains(",", regex=False).to_numpy(bool)
-    if several.any():
-        row = int(several.argmax())
-        stem = path.with_suffix("")
-        raise ValueError(
-            f"{_place(path, row, skip)}: variant {variants['id'].iloc[row]!r} has "
-            f"several alternative alleles ({variants['a1'].iloc[row]:.40}), as at "
-            f"{several.sum():,} sites in all: leave them out with 'plink2 --pfile "
-            f"{stem} --max-alleles 2 --make-pgen --out {stem}-biallelic'."
-        )
+    several = variants["a1"].str.contains(",", regex=False)
+    advice = "leave such sites out with 'plink2 --max-alleles 2 --make-pgen'."
+    _check_rows(path, skip, several, f"there are several alternative alleles: {advice}")
     return variants
 
 
 def _variants(path: Path, table: pa.Table, skip: int) -> pd.DataFrame:
     """Return variants with whole positions, of which no two have one id."""
-    texts = table["position"]
-    whole = pc.match_substring_regex(texts, r"^-?[0-9]{1,10}$")
-    if not pc.all(whole).as_py():
-        row = pc.index(whole, False).as_py()
-        raise ValueError(
-            f"{_place(path, row, skip)}: the position {texts[row].as_py()!r:.40} is "
-            "not a whole number."
-        )
+    whole = pc.match_substring_regex(table["position"], r"^-?[0-9]{1,10}$")
+    wrong = pc.invert(whole).to_pandas()
+    _check_rows(path, skip, wrong, "the position is not a whole number.")
     a1, a2 = (
         pc.if_else(pc.equal(table[name], "."), NO_ALLELE, table[name])
         for name in ("a1", "a2")
     )
     chromosomes = _chromosomes(table["chromosome"])
-    positions = texts.cast(pa.int64())
-    _check_different(path, table["id"], skip)
+    positions = table["position"].cast(pa.int64())
     columns = [chromosomes, table["id"], positions, a1, a2]
     frame: pd.DataFrame = pa.table(columns, list(VARIANTS)).to_pandas()
+    twice = frame["id"].duplicated() & (frame["id"] != ".")
+    advice = "drop such variants with 'plink2 --rm-dup exclude-all'."
+    _check_rows(path, skip, twice, f"the id is in an earlier line too: {advice}")
     return frame
 
 
@@ -110,56 +96,6 @@ def _chromosomes(texts: pa.ChunkedArray) -> pa.Array:
     named = texts.combine_chunks().dictionary_encode()
     names = pa.array([chromosome_name(text) for text in named.dictionary.to_pylist()])
     return names.take(named.indices)
-
-
-def _check_different(path: Path, texts: pa.ChunkedArray, skip: int) -> None:
-    """Raise ValueError if two variants have one id; a point means that it is absent."""
-    hashes = np.sort(_hashes(texts.filter(pc.not_equal(texts, "."))))
-    if not (hashes[1:] == hashes[:-1]).any():
-        return
-    ids = texts.to_pandas()
-    twice = (ids.duplicated() & (ids != ".")).to_numpy(bool)
-    if not twice.any():
-        return
-    second = int(twice.argmax())
-    first = int((ids == ids.iloc[second]).to_numpy(bool).argmax())
-    kind = "pfile" if skip else "bfile"
-    stem = path.with_suffix("")
-    raise ValueError(
-        f"{_place(path, second, skip)}: the variant id {ids.iloc[second]!r:.60} is "
-        f"also in line {_line(path, first, skip)}: rename or drop such variants with "
-        f"'plink2 --{kind} {stem} --rm-dup exclude-all "
-        f"--make-{kind[0]}{'gen' if skip else 'ed'} --out {stem}-unique'."
-    )
-
-
-def _hashes(texts: pa.ChunkedArray) -> NDArray[np.uint64]:
-    """Return a number for every text: Σ byte·r^place, modulo 2⁶⁴.
-
-    Four times as fast as a table of all texts. Different texts may, rarely, share one.
-    """
-    hashes = [np.zeros(0, np.uint64)]
-    up = down = np.zeros(0, np.uint64)  # powers of r, and of its inverse
-    for piece in (
-        chunk.slice(k, 2**15)
-        for chunk in texts.chunks
-        for k in range(0, len(chunk), 2**15)
-    ):
-        _, ends, data = piece.buffers()
-        at = np.frombuffer(ends, np.int32)[piece.offset :][: len(piece) + 1]
-        raw = np.frombuffer(data or b"", np.uint8)[at[0] : at[-1]].astype(np.uint64)
-        at = at - at[0]
-        if len(up) <= len(raw):
-            up, down = (
-                np.multiply.accumulate(np.insert(np.full(2 * len(raw), r), 0, 1))
-                for r in (np.uint64(_RATIO), np.uint64(pow(_RATIO, -1, 2**64)))
-            )
-        raw += np.uint64(1)
-        raw *= up[: len(raw)]
-        total = np.zeros(len(raw) + 1, np.uint64)
-        np.cumsum(raw, out=total[1:])
-        hashes.append((total[at[1:]] - total[at[:-1]]) * down[at[:-1]])
-    return np.concatenate(hashes)
 
 
 # ---- samples
@@ -199,16 +135,8 @@ def _samples(path: Path, frame: pd.DataFrame, skip: int) -> pd.DataFrame:
     """Return samples with the codes of their sex, of which no two have one id."""
     sexes = [_SEXES.get(text, "0") for text in frame["sex"]]
     frame["sex"] = pd.Series(sexes, dtype=frame["iid"].dtype)
-    twice = frame.duplicated(["fid", "iid"]).to_numpy()
-    if twice.any():
-        row = int(twice.argmax())
-        fid, iid = frame.loc[row, ["fid", "iid"]]
-        same = (frame["fid"] == fid) & (frame["iid"] == iid)
-        first = _line(path, int(same.to_numpy(bool).argmax()), skip)
-        raise ValueError(
-            f"{_place(path, row, skip)}: the sample {fid} {iid} is also in line "
-            f"{first}: give every sample a unique id."
-        )
+    twice = frame.duplicated(["fid", "iid"])
+    _check_rows(path, skip, twice, "the sample is in an earlier line too: drop one.")
     return frame
 
 
@@ -257,7 +185,8 @@ def _fields(
     if between is not None:
         table = _parsed(str(path), between, names, wanted, skip)
     if table is None:
-        tidy = io.BytesIO(_tidied(np.fromfile(path, np.uint8)))
+        rows = (b"\t".join(line.split()) for _, line in _raw_lines(path))
+        tidy = io.BytesIO(b"\n".join(rows))
         table = _parsed(tidy, "\t", names, wanted, skip)
     if table is None:
         for line, fields in lines(path, between if path.suffix == ".pvar" else None):
@@ -309,27 +238,9 @@ def _parsed(
     return None if empty else table
 
 
-def _tidied(text: NDArray[np.uint8]) -> bytes:
-    """Return text with one tab where there were blanks, and none at ends of lines."""
-    blank = (text == ord(" ")) | (text == ord("\t"))
-    single = np.ones(len(text), bool)
-    single[1:] = ~(blank[1:] & blank[:-1])
-    text = text[single]
-    blank = blank[single]
-    text[blank] = ord("\t")
-    end = (text == ord("\n")) | (text == ord("\r"))
-    at_end = np.zeros(len(text), bool)
-    at_end[:1] = at_end[-1:] = True
-    at_end[1:] |= end[:-1]
-    at_end[:-1] |= end[1:]
-    return bytes(text[~(blank & at_end)])
-
-
-def _place(path: Path, row: int, skip: int) -> str:
-    return f"{path}, line {_line(path, row, skip)}"
-
-
-def _line(path: Path, row: int, skip: int) -> int:
-    """Return the line in which a row stands; those that hold nothing are no rows."""
-    rows = (line for line, _ in lines(path) if line > skip)
-    return next(islice(rows, row, None), row + skip + 1)
+def _check_rows(path: Path, skip: int, bad: pd.Series, problem: str) -> None:
+    """Raise ValueError with the line of the first row that has a problem."""
+    if bad.any():
+        rows = (line for line, _ in lines(path) if line > skip)
+        line = next(islice(rows, int(bad.to_numpy(bool).argmax()), None))
+        raise ValueError(f"{path}, line {line}: {problem}")

@@ -22,7 +22,6 @@ from renyi.counting.pair_counts import check_table_size
 from renyi.encoding.columns import Columns
 from renyi.encoding.rules import check_names
 from renyi.encoding.tuples import NEW
-from renyi.marginals.blocks import spans
 from renyi.marginals.consistency import absent_pairs, check_not_negative
 from renyi.validation import InputError
 
@@ -79,7 +78,7 @@ def selected(m: Marginals, features: list[str]) -> Marginals:
     if m.target in features:
         raise ValueError(f"{m.target!r} is the target: it cannot be a feature.")
     names = [*features, m.target]
-    part = _taken(m, m.columns.take(m.columns.places(names)), spans(m, names))
+    part = _taken(m, m.columns.take(m.columns.places(names)), m.columns.spans(names))
     absent = frozenset(pair for pair in m.absent if pair <= set(names))
     return dataclasses.replace(part, absent=absent)
 
@@ -148,8 +147,8 @@ def _spread(m: Marginals, columns: Columns) -> Marginals:
 
 def _inner_places(m: Marginals, places: NDArray[np.intp]) -> tuple[Any, ...]:
     """Return the index into `class_counts` of some places in `counts`."""
-    classes = spans(m, [m.target])
-    features = spans(m, m.feature_names)
+    classes = m.columns.spans([m.target])
+    features = m.columns.spans(m.feature_names)
     own = np.isin(places, classes)
     inner = np.searchsorted(features, places[~own])
     return np.ix_(np.searchsorted(classes, places[own]), inner, inner)

@@ -22,7 +22,6 @@ from numpy.typing import NDArray
 from renyi.counting import sparse_counts
 from renyi.counting.onehot import Sizes, offsets
 from renyi.counting.pair_counts import check_table_size
-from renyi.marginals.blocks import block_counts, spans, target_of
 from renyi.validation import InputError
 
 if TYPE_CHECKING:
@@ -52,7 +51,7 @@ def validate(m: Marginals, tolerance: float) -> Marginals:
     """Return the marginals if they pass; see `Marginals.validate`."""
     check_counts(m, tolerance)
     names = _fully_known(m)
-    places = spans(m, names)
+    places = m.columns.spans(names)
     sizes = m.columns.sizes[m.columns.places(names)]
     table = m.counts[np.ix_(places, places)] / m.n
     if sparse_counts.is_sparse(table):
@@ -127,7 +126,7 @@ def check_not_negative(m: Marginals, when: str) -> None:
     inner = m.class_counts
     if inner is not None and inner.size and not inner.min() >= 0:  # nor is it NaN
         k = int(np.unravel_index(int(inner.argmin()), inner.shape)[0])
-        label = target_of(m).levels.texts[k]
+        label = m.columns.named(m.target).levels.texts[k]
         raise ValueError(
             f"A count within {m.target} = {label} is {inner.min():g} {when}: "
             "counts cannot be negative."
@@ -252,10 +251,12 @@ def _check_margins(m: Marginals, margins: _Margins, tolerance: float) -> None:
 def _check_classes(m: Marginals, inner: NDArray[Any], tolerance: float) -> None:
     """Compare counts within classes with those of all rows, and with the target's."""
     names = m.feature_names
-    places = spans(m, names)
-    off = np.abs(inner.sum(axis=0, dtype=np.float64) - block_counts(m, names, names))
+    places = m.columns.spans(names)
+    pairs = sparse_counts.block(m.counts, places, places)
+    off = np.abs(inner.sum(axis=0, dtype=np.float64) - pairs)
     own = np.diagonal(inner, axis1=1, axis2=2)
-    apart = np.abs(own - block_counts(m, [m.target], names))
+    classes = m.columns.spans([m.target])
+    apart = np.abs(own - sparse_counts.block(m.counts, classes, places))
     for gap, what in ((off, "all rows"), (apart, "the target")):
         worst = gap.max(initial=0)
         if not worst <= tolerance * m.n:
@@ -274,6 +275,12 @@ def class_pairs(m: Marginals, reason: str) -> NDArray[Any]:
             "with class_conditional=True."
         )
     return m.class_counts
+
+
+def n_indicators(m: Marginals) -> int:
+    """Return the number of categories of the features that have rows."""
+    alone = m.counts.diagonal()[m.columns.spans(m.feature_names)]
+    return int(np.count_nonzero(alone))
 
 
 @overload

@@ -41,7 +41,6 @@ from renyi.files import (
 )
 from renyi.formatting import number_of
 from renyi.marginals import consistency
-from renyi.marginals.blocks import spans, target_of
 
 if TYPE_CHECKING:
     import os
@@ -201,9 +200,11 @@ def digest(m: Marginals) -> DataDigest:
     """Return the digest of marginals."""
     names = m.feature_names
     features = m.columns.take(m.columns.places(names))
-    order, classes, head = _canonical(features, target_of(m).levels, m.absent)
-    order = spans(m, names)[order]
-    classes = spans(m, [m.target])[classes]
+    order, classes, head = _canonical(
+        features, m.columns.named(m.target).levels, m.absent
+    )
+    order = m.columns.spans(names)[order]
+    classes = m.columns.spans([m.target])[classes]
     both = np.concatenate([order, classes])
     table = sparse_counts.dense(m.counts[np.ix_(order, classes)])
     everything = (np.arange(side) for side in table.shape)
@@ -286,7 +287,7 @@ def headline(m: Marginals) -> str:
     sizes = int(m.columns.sizes.sum()) - len(m.classes)
     return (
         f"Marginals of {what}: {len(m.feature_names)} features{each} ({sizes} "
-        f"categories), target {m.target!r} ({_levels(m, target_of(m))})"
+        f"categories), target {m.target!r} ({_levels(m, m.columns.named(m.target))})"
     )
 
 
@@ -312,7 +313,7 @@ def html(m: Marginals) -> str:
 
 def _levels(m: Marginals, column: Column) -> str:
     """Return the first categories of a column with their counts."""
-    totals = m.counts.diagonal()[spans(m, [column.name])]
+    totals = m.counts.diagonal()[m.columns.spans([column.name])]
     texts = column.levels.texts
     shown = [f"{t}: {c:,.10g}" for t, c in zip(texts[:_LABELS], totals, strict=False)]
     if len(texts) > _LABELS:

@@ -36,7 +36,7 @@ from renyi.encoding.encoder import Encoder
 from renyi.encoding.rows import TrainingRows, coded_rows
 from renyi.encoding.rules import check_total
 from renyi.encoding.tuples import encoder_of_order
-from renyi.marginals import arithmetic, blocks, consistency, file
+from renyi.marginals import arithmetic, consistency, file
 
 if TYPE_CHECKING:
     import os
@@ -133,7 +133,7 @@ class Marginals:
     @property
     def classes(self) -> tuple[Label, ...]:
         """The classes: categories of the target."""
-        return blocks.target_of(self).categories
+        return self.columns.named(self.target).categories
 
     # ---- blocks of the table
 
@@ -142,10 +142,10 @@ class Marginals:
         import pandas as pd
 
         consistency.check_counted(self, [(first, second)])
-        rows = blocks.column_of(self, first).levels
-        columns = blocks.column_of(self, second).levels
+        rows = self.columns.named(first).levels
+        columns = self.columns.named(second).levels
         return pd.DataFrame(
-            blocks.block_counts(self, [first], [second]),
+            self._counts_of([first], [second]),
             index=pd.Index(rows.texts, name=first),
             columns=pd.Index(columns.texts, name=second),
         )
@@ -159,7 +159,7 @@ class Marginals:
         if names == tuple(self.columns.names[:-1]):
             size = self.counts.shape[0] - len(self.classes)
             return self.counts[:size, :size]
-        places = blocks.spans(self, names)
+        places = self.columns.spans(names)
         return self.counts[np.ix_(places, places)]
 
     @property
@@ -168,7 +168,11 @@ class Marginals:
         names = self.feature_names
         if self.absent:
             consistency.check_counted(self, ((name, self.target) for name in names))
-        return blocks.block_counts(self, names, [self.target])
+        return self._counts_of(names, [self.target])
+
+    def _counts_of(self, first: Iterable[str], second: Iterable[str]) -> NDArray[Any]:
+        rows = self.columns.spans(first)
+        return sparse_counts.block(self.counts, rows, self.columns.spans(second))
 
     @property
     def Q(self) -> NDArray[np.float64]:
@@ -195,7 +199,7 @@ class Marginals:
     @property
     def class_probabilities(self) -> NDArray[np.float64]:
         """Probability of each class."""
-        alone = self.counts.diagonal()[blocks.spans(self, [self.target])]
+        alone = self.counts.diagonal()[self.columns.spans([self.target])]
         return np.asarray(alone / self.n, np.float64)
 
     # ---- operations

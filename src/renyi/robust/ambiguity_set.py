@@ -28,7 +28,6 @@ from renyi.counting import sparse_counts
 from renyi.counting.onehot import offsets, spans
 from renyi.encoding.columns import MISSING_TEXT, Column, Columns, Levels
 from renyi.limits import check_memory
-from renyi.marginals.blocks import target_of
 from renyi.marginals.marginals import Marginals
 from renyi.solvers.programs import Program, Solution, solve
 
@@ -142,7 +141,7 @@ class Ambiguity:
             else:
                 block = (within[:, own[i], own[j]] / m.n).transpose(1, 2, 0)
                 tables.append(Table((i, j), True, block))
-        return cls(columns, target_of(m), tuple(tables))
+        return cls(columns, m.columns.named(m.target), tuple(tables))
 
     @property
     def sizes(self) -> NDArray[np.intp]:

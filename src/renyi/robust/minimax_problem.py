@@ -37,7 +37,7 @@ from renyi.encoding.encoder import Encoder
 from renyi.encoding.rules import check_classes, class_array
 from renyi.formatting import at_least, at_most, rounded_down, rounded_up
 from renyi.limits import Deadline, MemoryBudgetError
-from renyi.marginals.blocks import n_indicators
+from renyi.marginals.consistency import n_indicators
 from renyi.marginals.marginals import Marginals
 from renyi.progress import ProgressCallback
 from renyi.robust import cutting_planes
