@@ -18,7 +18,6 @@ from renyi.encoding.bins import (
     Cells,
     Sample,
     Sketch,
-    ascending,
     bin_cells,
     bin_codes,
     joined,
@@ -146,13 +145,6 @@ def test_keys_are_in_the_order_of_the_floats(pair: list[float]) -> None:
     first, second = keys(np.array(pair))
     assert (first < second) == (pair[0] < pair[1])
     assert (first == second) == (pair[0] == pair[1])
-
-
-def test_ascending_does_not_overflow() -> None:
-    ends = np.array([-(2**63), 2**63 - 1])
-    assert ascending(ends)
-    assert not ascending(ends[::-1])
-    assert not ascending(np.array([1, 1]))
 
 
 @given(arrays)
