@@ -67,15 +67,21 @@ _ROWS = 2**14  # that are looked at at once: their texts stay in cache
 # ---- types
 
 
+class ColumnTypeError(TypeError):
+    """A column of a type that renyi does not read."""
+
+    options = ("drop",)  # as in `renyi.validation.InputError`
+
+
 def check_type(name: str, kind: pa.DataType) -> None:
     """Raise an error that names a column whose type renyi does not read."""
     inner = kind.value_type if pa.types.is_dictionary(kind) else kind
     zoned = pa.types.is_timestamp(inner) and inner.tz is not None
     if zoned or not any(is_kind(inner) for is_kind in _READ):
-        raise TypeError(
+        raise ColumnTypeError(
             f"Column {name!r} has the type {str(kind):.60}, which renyi does not read: "
             "cast it to text or to a number (in pandas, .astype(str); in SQL, "
-            "CAST(… AS VARCHAR)), or leave it out (on the command line, --drop)."
+            "CAST(… AS VARCHAR)), or leave it out."
         )
 
 

@@ -357,8 +357,8 @@ def _rare_note(facts: Entry) -> str:
     few = f"a weight below {FEW}" if data["weighted"] else f"fewer than {FEW} rows"
     return (
         f"Categories of {few}: {rare:,}. A rare label may tell of a person, and those "
-        "merged by --min-count are still listed: leave such columns out (--drop), or "
-        "merge their labels in the data, before handing this on."
+        "merged as rare are still listed: leave such columns out, or merge their "
+        "labels in the data, before handing this on."
     )
 
 
