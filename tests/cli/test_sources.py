@@ -8,13 +8,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import duckdb
 import pandas as pd
 import pytest
 
 import renyi
 from renyi.cli.output import Meter
 from support.commandline import Done, save, save_databases, table
+from support.engines import duckdb
 
 BUILD = ("--target", "y", "--id", "id", "--out", "x.renyi")
 Bad = Callable[..., str]
