@@ -56,15 +56,6 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
         pytest.skip(f"{GENOTYPES} is absent: these data may not be copied")
 
 
-@pytest.hookimpl(wrapper=True)
-def pytest_collect_file(file_path: Path) -> Generator[None, Any, Any]:
-    """Look for doctests in the package only: tests have none."""
-    collectors = yield
-    if not file_path.is_relative_to(Path(__file__).parent):
-        return collectors
-    return [each for each in collectors if type(each).__name__ != "DoctestModule"]
-
-
 COMPILING = ("counting/", "solvers/")
 GROUPS = ("spark", "compiled loops")  # the longest; the others' order does not matter
 
@@ -159,6 +150,19 @@ class SkipsFail:
         return report
 
 
+class FewDoctests:
+    """Look for doctests where there are any, so that other modules are not imported."""
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_collect_file(self, file_path: Path) -> Generator[None, Any, Any]:
+        """Leave out the tests, which have none, and modules without a prompt."""
+        collectors = yield
+        has_tests = file_path.is_relative_to(Path(__file__).parent)
+        if not has_tests and b">>> " in file_path.read_bytes():
+            return collectors
+        return [each for each in collectors if type(each).__name__ != "DoctestModule"]
+
+
 class FiguresClose:
     """Close the figures of a test, a doctest too, which pyplot would keep."""
 
@@ -183,6 +187,7 @@ def pytest_configure(config: pytest.Config) -> None:
     if not config.option.markexpr:
         hypothesis.settings.load_profile("long")
     config.pluginmanager.register(FiguresClose())
+    config.pluginmanager.register(FewDoctests())
     if CI:
         config.pluginmanager.register(SkipsFail())
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # so a shell starts `make &`

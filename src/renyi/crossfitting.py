@@ -45,16 +45,16 @@ from renyi.fitting import (
 from renyi.marginals.marginals import Marginals
 from renyi.scorecard import Scorecard
 from renyi.solvers.ridge import AlphaChoice
-from renyi.validation import check_choice, check_share
+from renyi.validation import InputError, check_choice, check_share
 
 Floats = NDArray[np.float64]
 Places = NDArray[np.intp]
 
 WEIGHTED = (
-    "Halves that certify each other have no weights (in Python, sample_weight): the "
+    "Halves that certify each other have no weights, no sample_weight: the "
     "certificate is proven for rows that were drawn independently and have equal "
     "weights. Leave the weights out, or train one model on all rows, which certifies "
-    "the weighted marginals (in Python, RenyiClassifier)."
+    "the weighted marginals."
 )
 _LEAST_ROWS = 4  # two to train each model, two to judge it
 
@@ -148,9 +148,10 @@ def cross_fit_table(
     if how.method == "average":
         settings = _with_decisions_unmoved(settings, len(classes), "temperature")
     if len(codes) < _LEAST_ROWS:
-        raise ValueError(
+        raise InputError(
             f"Two halves that certify each other need at least {_LEAST_ROWS} rows, "
-            f"but there are only {len(codes)} (in Python, n_samples={len(codes)})."
+            f"but there are only {len(codes)}.",
+            python=f"n_samples={len(codes)}",
         )
     parts = split_rows(table, codes, how.random_state)
     encoded = _encoded(encoder, table, parts)
@@ -214,9 +215,9 @@ def cross_fit_counts(
 ) -> CrossFit:
     """Train on the marginals of each of two halves, and certify by the other."""
     if how.method != "average":
-        raise ValueError(
-            "method='mixture' needs rows to count errors on: use method='average', "
-            "or fit()."
+        raise InputError(
+            "A mixture needs rows to count errors on: use {method}, or fit rows.",
+            method="average",
         )
     for m in (first, second):
         _check_half(m)
@@ -293,10 +294,11 @@ def _with_decisions_unmoved(
     The bounds of an average are about scores as they were fitted.
     """
     if settings.calibration in ("affine", "discriminant"):
-        raise ValueError(
-            f"calibration={settings.calibration!r} changes decisions, and nothing is "
-            "proven about the decisions of an average: use 'auto', 'temperature' or "
-            "None, or method='mixture'."
+        raise InputError(
+            "{calibration} changes decisions, and nothing is proven about the "
+            "decisions of an average: use 'auto' or 'temperature', or {method}.",
+            calibration=settings.calibration,
+            method="mixture",
         )
     if n_classes > 2 and settings.calibration == "auto":
         return replace(settings, calibration=instead)

@@ -218,7 +218,7 @@ _KINDS = {
     "renyi-genotype-scores": (
         ", a genotype model: use 'renyi genotypes predict', 'export' or 'report'"
     ),
-    "renyi-proof": ", a proof (--proof)",
+    "renyi-proof": ", a proof",
 }
 
 

@@ -50,7 +50,7 @@ from renyi.solvers.calibration import Calibration, PairMoments
 from renyi.solvers.ridge import AlphaChoice, LeftOut
 from renyi.solvers.ridge_dual import DualFit, fit_dual
 from renyi.solvers.ridge_sparse import beats_dual, fit_sparse
-from renyi.validation import check_choice, check_share, check_whole
+from renyi.validation import InputError, check_choice, check_share, check_whole
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -59,6 +59,7 @@ Floats = NDArray[np.float64]
 Codes = NDArray[Any]
 ClassWeight: TypeAlias = Mapping[Label, float] | str | None
 Seed: TypeAlias = int | np.random.RandomState | None
+_WEIGHING = "Weighing the classes"
 
 OBJECTIVES = ("error", "ranking")
 _EPS = float(np.finfo(np.float64).eps)
@@ -91,10 +92,11 @@ class Settings:
         plain = self.class_weight is None and self.fit_intercept
         if self.objective == "ranking" and not plain:
             name = "fit_intercept" if self.class_weight is None else "class_weight"
-            raise ValueError(
-                "objective='ranking' cannot be used with "
-                f"{name}={getattr(self, name)!r}: a ranking depends neither on the "
-                "classes' shares nor on an intercept."
+            raise InputError(
+                f"{{objective}} cannot be used with {{{name}}}: a ranking depends "
+                "neither on the classes' shares nor on an intercept.",
+                objective="ranking",
+                **{name: getattr(self, name)},
             )
         check_choice("calibration", self.calibration, maps.CALIBRATIONS)
         seed = self.random_state
@@ -105,10 +107,10 @@ class Settings:
     def class_pairs_reason(self) -> str | None:
         """Name what needs the pairs within each class; None if nothing does."""
         if self.objective == "ranking":
-            return "objective='ranking'"
+            return "A ranking"
         if self.class_weight is not None:
-            return "class_weight"
-        return "class_conditional" if self.class_conditional else None
+            return _WEIGHING
+        return "Counting by class" if self.class_conditional else None
 
     @property
     def weighting(self) -> ClassWeight:
@@ -272,10 +274,10 @@ class Fit:
         card = self.scorecard_.of_rule(self.rule)
         if prevalence is not None:
             if self.rule != "map":
-                raise ValueError(
-                    f"prevalence={prevalence} moves the threshold of rule 'map', but "
-                    f"this model has rule {self.rule!r}: leave it out, or "
-                    "train with rule 'map'."
+                raise InputError(
+                    "{prevalence} moves the threshold of rule 'map', but this model "
+                    f"has rule {self.rule!r}: leave it out, or train with rule 'map'.",
+                    prevalence=prevalence,
                 )
             card = moved_to(card, self.odds(prevalence))
         return rules.answers(card.estimates(codes), codes, self.rule, self.random_state)
@@ -323,15 +325,17 @@ class Fit:
         labels = self.classes_.tolist()
         majority = self.certificate_.majority
         if len(labels) != 2:
-            raise ValueError(
-                f"prevalence={prevalence} is for two classes, but there are "
-                f"{len(labels)}: leave it out."
+            raise InputError(
+                f"{{prevalence}} is for two classes, but there are {len(labels)}: "
+                "leave it out.",
+                prevalence=prevalence,
             )
         if majority is None or majority[0] not in labels or not 0 < majority[1] < 1:
-            raise ValueError(
-                f"prevalence={prevalence} cannot be applied: this model does not store "
-                "the shares of the classes in training, as is the case for models "
-                "trained with a confidence: train one without."
+            raise InputError(
+                "{prevalence} cannot be applied: this model does not store the shares "
+                "of the classes in training, as is the case for models trained with a "
+                "confidence: train one without.",
+                prevalence=prevalence,
             )
         label, others = majority
         shares = np.array([others, others])
@@ -553,19 +557,22 @@ def _check_calibration(settings: Settings, K: int, has_rows: bool) -> None:
     """Raise an error if objective or calibration need other classes, or rows."""
     kind = settings.calibration
     if settings.objective == "ranking" and K > 2:
-        raise ValueError(
-            f"objective='ranking' is for two classes, but there are {K}: use "
-            "'error', or one class against the rest."
+        raise InputError(
+            f"{{objective}} is for two classes, but there are {K}: use 'error', or "
+            "one class against the rest.",
+            objective="ranking",
         )
     if K == 2 and kind in ("affine", "discriminant"):
-        raise ValueError(
-            f"calibration={kind!r} is for three classes or more, but there are "
-            "two: use 'temperature', which changes no decision."
+        raise InputError(
+            "{calibration} is for three classes or more, but there are two: use "
+            "'temperature', which changes no decision.",
+            calibration=kind,
         )
     if not has_rows and kind in ("temperature", "affine"):
-        raise ValueError(
-            f"calibration={kind!r} needs the rows, but only marginals are given: "
-            "use 'auto' or None, or for three classes or more 'discriminant'."
+        raise InputError(
+            "{calibration} needs the rows, but only marginals are given: use 'auto', "
+            "or for three classes or more 'discriminant'.",
+            calibration=kind,
         )
 
 
@@ -670,7 +677,7 @@ def _weighed_pairs(m: Marginals, factor: Floats | None) -> tuple[Table, Floats, 
         return m.feature_counts / m.n, F, priors
     priors = priors * factor
     total = priors.sum()
-    within = np.tensordot(factor, class_pairs(m, "class_weight"), 1)
+    within = np.tensordot(factor, class_pairs(m, _WEIGHING), 1)
     Q = sparse_counts.stored(within / (m.n * total), m.columns.sizes)
     return Q, F * factor / total, priors / total
 

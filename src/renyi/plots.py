@@ -15,30 +15,30 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
 import scipy  # its parts are loaded when they are used
+from numpy.typing import NDArray
 
 from renyi.certificates.error_table import (
     ALWAYS,
     ANY_RULE,
-    COUNTED,
     HALVES,
     HELDOUT,
     LEAVE_ONE_OUT,
     PROVED,
     SINGLE,
-    TRAINING_ROWS,
     ErrorRow,
     ErrorTable,
+    baseline,
     error_table,
 )
-from renyi.certificates.record import BoundReport, Certificate
+from renyi.certificates.record import Certificate
 from renyi.certificates.text import ALONE
 from renyi.certification import bound_report, simple_rules
 from renyi.correlation import hgr_matrix, ranking
 from renyi.encoding.columns import Label, label_text, short
 from renyi.formatting import at_most, percent, printable, wrapped
 from renyi.marginals.marginals import Marginals
-from renyi.scorecard import Scorecard, scorecard_of
-from renyi.selection import PathResult, selection_path
+from renyi.scorecard import scorecard_of
+from renyi.selection import PathResult
 from renyi.validation import check_whole, import_extra
 
 if TYPE_CHECKING:
@@ -59,12 +59,11 @@ _TREE = 0.12  # of the height, for the tree
 _NAMED = 15  # features at most that are named below a path
 
 
-def class_style(k: int) -> dict[str, Any]:
-    """Return colour and mark of the k-th class: after seven of them they are hollow."""
-    colour = COLOURS[k % len(COLOURS)]
-    inside = colour if k < len(COLOURS) else "none"
-    marker = MARKERS[k % len(MARKERS)]
-    return {"color": colour, "marker": marker, "markerfacecolor": inside}
+class _Line(NamedTuple):
+    """A line of a drawing: a heading, or a name with the row it shows."""
+
+    text: str
+    row: Any = None  # None for a heading
 
 
 def axes(ax: Axes | None = None, width: float = 7, height: float = 4.5) -> Any:
@@ -104,22 +103,49 @@ def _owner(attribute: str, estimator: object) -> Any:
     return getattr(estimator, "classifier_", estimator)
 
 
+class _Display:
+    """What was drawn on, and what the drawings have in common."""
+
+    def _begin(self, ax: Axes | None, width: float, height: float) -> Any:
+        self.ax_ = axes(ax, width, height)
+        self.figure_ = self.ax_.figure
+        return self.ax_
+
+    def _name_lines(self, lines: Sequence[_Line]) -> None:
+        """Write the lines from above, and no frame around them."""
+        ax = self.ax_
+        ax.set_ylim(len(lines) - 0.4, -0.6)
+        ax.set_yticks(range(len(lines)), [line.text for line in lines], fontsize=8)
+        ax.tick_params(axis="y", length=0)
+        for text, line in zip(ax.get_yticklabels(), lines, strict=True):
+            if line.row is None:
+                text.set_fontweight("bold")
+        for side in ("top", "right", "left"):
+            ax.spines[side].set_visible(False)
+
+    def _explain(self, columns: int) -> None:
+        """Say above the drawing what its marks are, each once."""
+        marks, labels = self.ax_.get_legend_handles_labels()
+        unique = dict(zip(labels, marks, strict=True))
+        self.ax_.legend(
+            unique.values(),
+            unique.keys(),
+            ncols=columns,
+            fontsize=8,
+            frameon=False,
+            loc="lower center",
+            bbox_to_anchor=(0.5, 1.0),
+        )
+
+
 # ---- points
 
 
-class _ScoreLine(NamedTuple):
-    """A line of the drawing: a feature's name, or one of its categories."""
-
-    text: str
-    row: int | None  # of the table; None for a feature's name
-
-
-class ScorecardDisplay:
+class ScorecardDisplay(_Display):
     """Points of the categories, the features that matter most first.
 
-    For two classes a bar shows how far a category pushes towards the second, or if it
-    goes to the left, the first. For more, every class has a mark of its own; `label`
-    of `plot` asks for the bars of one class.
+    For two classes a bar shows how far a category pushes towards the second class, or
+    to the left, the first. For more, every class has a mark of its own.
 
     Parameters
     ----------
@@ -131,9 +157,9 @@ class ScorecardDisplay:
     Attributes
     ----------
     bars_ : BarContainer or None
-        One bar per category that is drawn.
+        For two classes, one bar per category.
     lines_ : list of Line2D
-        One per class, of more than two.
+        For more, one per class.
     ax_, figure_
         What it was drawn on.
 
@@ -153,27 +179,20 @@ class ScorecardDisplay:
 
     @classmethod
     def from_estimator(
-        cls, estimator: object, *, ax: Axes | None = None, **how: Any
-    ) -> Self:
-        """Draw the scorecard of a fitted classifier or selector; `how` as in `plot`."""
-        card = scorecard_of(_owner("scorecard_", estimator))
-        return cls.from_scorecard(card, ax=ax, **how)
-
-    @classmethod
-    def from_scorecard(
-        cls, card: Scorecard, *, ax: Axes | None = None, **how: Any
-    ) -> Self:
-        """Draw a scorecard; `how` as in `plot`."""
-        card = scorecard_of(card)
-        return cls(card.frame(), classes=card.classes).plot(ax, **how)
-
-    def plot(
-        self,
-        ax: Axes | None = None,
+        cls,
+        estimator: object,
         *,
+        ax: Axes | None = None,
         n_features: int = 10,
         n_categories: int = 12,
-        label: Label | None = None,
+    ) -> Self:
+        """Draw the points of a scorecard, or of a fitted classifier or selector."""
+        card = scorecard_of(_owner("scorecard_", estimator))
+        display = cls(card.frame(), classes=card.classes)
+        return display.plot(ax, n_features=n_features, n_categories=n_categories)
+
+    def plot(
+        self, ax: Axes | None = None, *, n_features: int = 10, n_categories: int = 12
     ) -> Self:
         """Draw it on some axes, or on a figure of its own.
 
@@ -185,43 +204,32 @@ class ScorecardDisplay:
             Most features to show.
         n_categories : int, default=12
             Most categories of a feature to show: those of most rows.
-        label : label, optional
-            The class whose points are drawn as bars; of two, the second by default.
         """
         check_whole("n_features", n_features, 1)
         check_whole("n_categories", n_categories, 1)
-        column = 1 if len(self.classes) == 2 else None  # of more, all have marks
-        if label is not None:
-            column = self._place(label)
         lines = [*self._lines(n_features, n_categories)]
-        rows = [line.row for line in lines if line.row is not None]
-        if not rows:
+        if not lines:
             raise ValueError(
                 "The scorecard has no feature of two categories or more: there is "
                 "nothing to draw."
             )
+        ax = self._begin(ax, 7, 1.3 + _SCORE_LINE * len(lines))
         places = [y for y, line in enumerate(lines) if line.row is not None]
-        self.ax_ = axes(ax, 7, 1.3 + _SCORE_LINE * len(lines))
-        self.figure_ = self.ax_.figure
+        points = self.frame.iloc[[lines[y].row for y in places], -len(self.classes) :]
         self.bars_ = None
         self.lines_: list[Any] = []
-        if column is None:
-            self._draw_marks(rows, places)
+        if len(self.classes) == 2:
+            self._draw_bars(points.iloc[:, 1].to_numpy(np.float64), places)
         else:
-            self._draw_bars(rows, places, column)
-        self._name(lines)
+            self._draw_marks(points, places)
+        reach = 1.08 * max(map(abs, ax.dataLim.intervalx)) or 1.0
+        ax.set_xlim(-reach, reach)
+        ax.axvline(0, color=GREY, lw=0.8)
+        self._name_lines(lines)
+        self._write_shares(lines)
         return self
 
-    def _place(self, label: Label) -> int:
-        """Return the place of a class among all; an unknown one is an error."""
-        known = [label_text(each) for each in self.classes]
-        if label_text(label) not in known:
-            raise ValueError(
-                f"label must be one of the classes {known!r:.200}, not {label!r:.60}."
-            )
-        return known.index(label_text(label))
-
-    def _lines(self, n_features: int, n_categories: int) -> Iterator[_ScoreLine]:
+    def _lines(self, n_features: int, n_categories: int) -> Iterator[_Line]:
         """Yield the lines from above: a name, then its categories."""
         features: Any = self.frame.groupby("feature", sort=False).indices
         for name in list(features)[:n_features]:
@@ -230,80 +238,48 @@ class ScorecardDisplay:
             largest = set(shares.nlargest(n_categories, keep="first").index)
             few = [k for k in rows if self.frame.index[k] in largest]
             more = f"  ({len(few)} of {len(rows):,})" if len(few) < len(rows) else ""
-            yield _ScoreLine(_shown(str(name), _WIDTH) + more, None)
+            yield _Line(_shown(str(name), _WIDTH) + more)
             for k in few:
                 text = str(self.frame["category"].iloc[k])
-                yield _ScoreLine(_shown(text, _WIDTH), k)
+                yield _Line(_shown(text, _WIDTH), k)
 
-    def _points(self, rows: list[int], k: int) -> list[float]:
-        first = self.frame.shape[1] - len(self.classes)
-        return [float(x) for x in self.frame.iloc[rows, first + k]]
-
-    def _draw_bars(self, rows: list[int], places: list[int], k: int) -> None:
-        ax = self.ax_
-        points = self._points(rows, k)
+    def _draw_bars(self, points: NDArray[np.float64], places: list[int]) -> None:
         colours = [COLOURS[1] if x > 0 else COLOURS[0] for x in points]
-        self.bars_ = ax.barh(places, points, 0.72, color=colours)
-        name = _shown(self.classes[k], _WIDTH)
-        against = "against it"
-        if len(self.classes) == 2:
-            against = _shown(self.classes[1 - k], _WIDTH)
-        ax.set_xlabel(f"← {against}     points     {name} →")
+        self.bars_ = self.ax_.barh(places, points, 0.72, color=colours)
+        first, second = (_shown(label, _WIDTH) for label in self.classes)
+        self.ax_.set_xlabel(f"← {first}     points     {second} →")
 
-    def _draw_marks(self, rows: list[int], places: list[int]) -> None:
+    def _draw_marks(self, points: pd.DataFrame, places: list[int]) -> None:
         ax = self.ax_
-        for k, each in enumerate(self.classes):
-            name = _shown(each, _WIDTH)
-            points = self._points(rows, k)
-            self.lines_ += ax.plot(
-                points, places, ls="", ms=5, label=name, **class_style(k)
-            )
+        for k, label in enumerate(self.classes):
+            style: dict[str, Any] = {
+                "color": COLOURS[k % len(COLOURS)],
+                "marker": MARKERS[k % len(MARKERS)],
+                "label": _shown(label, _WIDTH),
+            }
+            if k >= len(COLOURS):  # then they are hollow
+                style["markerfacecolor"] = "none"
+            self.lines_ += ax.plot(points.iloc[:, k], places, ls="", ms=5, **style)
         ax.hlines(places, *ax.get_xlim(), color="0.9", lw=0.7, zorder=0)
         ax.set_xlabel("points; the class with the highest total wins")
-        lines = -(-len(self.classes) // 4)
-        ax.legend(
-            bbox_to_anchor=(0.5, 1.0),
-            ncols=-(-len(self.classes) // lines),
-            loc="lower center",
-            frameon=False,
-            fontsize=8,
-        )
+        self._explain(4)
 
-    def _name(self, lines: list[_ScoreLine]) -> None:
-        """Name the lines, and write the share of rows beside each category."""
+    def _write_shares(self, lines: Sequence[_Line]) -> None:
+        """Write the share of rows beside each category."""
         ax = self.ax_
-        last = len(lines) - 0.4
-        reach = 1.08 * max(map(abs, ax.dataLim.intervalx)) or 1.0
-        ax.set_xlim(-reach, reach)
-        ax.set_ylim(last, -0.6)
-        ax.axvline(0, color=GREY, lw=0.8)
-        ax.set_yticks(range(len(lines)), [line.text for line in lines], fontsize=8)
-        ax.tick_params(axis="y", length=0)
-        for text, line in zip(ax.get_yticklabels(), lines, strict=True):
-            if line.row is None:
-                text.set_fontweight("bold")
-        for side in ("top", "right", "left"):
-            ax.spines[side].set_visible(False)
-        beside: Any = {"transform": ax.get_yaxis_transform(), "va": "center"}
-        beside |= {"fontsize": 7, "color": GREY}
-        ax.text(1.01, 0, "rows", **beside)
+        style: dict[str, Any] = {"va": "center", "fontsize": 7, "color": GREY}
+        style["transform"] = ax.get_yaxis_transform()
+        ax.text(1.01, 0, "rows", **style)
         for y, line in enumerate(lines):
             if line.row is not None:
-                share = f"{100 * float(self.frame['share'].iloc[line.row]):.0f} %"
-                ax.text(1.01, y, share, **beside)
+                share = float(self.frame["share"].iloc[line.row])
+                ax.text(1.01, y, percent(share, 0), **style)
 
 
 # ---- errors
 
 
-class _ErrorLine(NamedTuple):
-    """A line of the drawing: the name of a group, or one of its rows."""
-
-    text: str
-    row: ErrorRow | None
-
-
-class CertificateDisplay:
+class CertificateDisplay(_Display):
     """What is known of the error of a model.
 
     A dot is an error that is known or estimated. A bar ends where the error is proven
@@ -346,32 +322,13 @@ class CertificateDisplay:
         certificate = getattr(model, "certificate_", None)
         if certificate is not None:
             return cls.from_certificate(certificate, ax=ax)
-        guarantee = getattr(model, "guarantee_", None)
-        if guarantee is None:
+        if getattr(model, "guarantee_", None) is None:
             raise TypeError(
                 f"A {type(estimator).__name__} has no certificate: give a fitted "
                 "RenyiClassifier, CrossFitClassifier or MinimaxClassifier."
             )
-        result = getattr(model, "result_", None)
-        attained = getattr(result, "worst_distribution", None) is not None
-        row = ErrorRow(
-            "guarantee",
-            "guarantee",
-            "every population with the same pairs",
-            PROVED,
-            low=result.lower if result is not None and attained else None,
-            high=guarantee,
-        )
-        rows = [row]
-        if model.marginals_ is not None:
-            rows += [
-                ErrorRow(
-                    step.name, "baseline", TRAINING_ROWS, COUNTED, value=step.upper
-                )
-                for step in simple_rules(model.marginals_)
-            ]
         note = getattr(model, "note_", "")
-        return cls(rows, notes=[note] if note else []).plot(ax)
+        return cls(_rule_rows(model), notes=[note] if note else []).plot(ax)
 
     @classmethod
     def from_certificate(
@@ -395,7 +352,7 @@ class CertificateDisplay:
         time_limit: float | None = None,
         ax: Axes | None = None,
     ) -> Self:
-        """Bound the worst error by marginals, and what any rule could promise.
+        """Bound the worst error as `certify` does, beside what any rule could promise.
 
         Parameters
         ----------
@@ -404,18 +361,13 @@ class CertificateDisplay:
         m : Marginals
             Of the training rows, or of any others.
         level : {"lp", "exact"}
-            How far to go, as in `certify`.
+            How far to go.
         time_limit : float, optional
             Seconds for the programs together.
         ax : matplotlib axes, optional
             Where to draw.
         """
         report = bound_report(model, m, level=level, time_limit=time_limit)
-        return cls.from_report(report, ax=ax)
-
-    @classmethod
-    def from_report(cls, report: BoundReport, *, ax: Axes | None = None) -> Self:
-        """Draw the bounds of a model beside what any rule could promise."""
         c = report.certificate
         return cls._of(error_table(c, bounds=report), c, ax)
 
@@ -428,8 +380,7 @@ class CertificateDisplay:
         """Draw it on some axes, or on a figure of its own."""
         lines = [*self._lines()]
         height = 1.1 + _ERROR_LINE * len(lines) + 0.4 * bool(self.notes)
-        self.ax_ = axes(ax, 7, height)
-        self.figure_ = self.ax_.figure
+        ax = self._begin(ax, 7, height)
         self.bars_: list[Any] = []
         dots = []
         for y, line in enumerate(lines):
@@ -443,93 +394,78 @@ class CertificateDisplay:
         if dots:
             x, at = zip(*dots, strict=True)
             style: Any = {"color": COLOURS[1], "ms": 6, "clip_on": False}
-            (self.dots_,) = self.ax_.plot(x, at, "o", **style)
-        self._name(lines)
-        self._explain()
+            style["label"] = "known or estimated"
+            (self.dots_,) = ax.plot(x, at, "o", **style)
+        self._draw_scale()
+        self._name_lines([line if line.row else _Line("") for line in lines])
+        self._write_headings(lines)
+        self._explain(3)
         return self
 
-    def _lines(self) -> Iterator[_ErrorLine]:
+    def _lines(self) -> Iterator[_Line]:
         """Yield the lines from above: the name of a group, then its rows."""
         groups = [_group(row, self.rows) for row in self.rows]
         for group in dict.fromkeys(groups):
-            yield _ErrorLine(literal(group), None)
+            yield _Line(literal(group))
             for own, row in zip(groups, self.rows, strict=True):
                 if own == group:
-                    yield _ErrorLine(_shown(_row_name(row), _WIDTH), row)
+                    yield _Line(_shown(_row_name(row), _WIDTH), row)
 
     def _write(self, text: str, x: float, y: int) -> None:
         """Write figures beside a mark."""
-        self.ax_.annotate(
-            text,
-            (x, y),
-            xytext=(7, 0),
-            textcoords="offset points",
-            va="center",
-            fontsize=8,
-        )
+        place: Any = {"xytext": (7, 0), "textcoords": "offset points", "va": "center"}
+        self.ax_.annotate(text, (x, y), fontsize=8, **place)
 
     def _draw_bound(self, y: int, row: ErrorRow) -> None:
         """Draw what an error can be at most, and from where on it is not known."""
         ax = self.ax_
-        pale = 0.45 if self.notes else 1.0
+        alpha = 0.16 if self.notes else 0.35
         upper = row.high
         assert upper is not None
-        self.bars_.append(
-            ax.barh([y], [upper], 0.5, color=COLOURS[0], alpha=0.35 * pale)
-        )
+        style = {"color": COLOURS[0], "alpha": alpha, "label": "proven: at most"}
+        self.bars_.append(ax.barh([y], [upper], 0.5, **style))
         ax.plot([upper, upper], [y - 0.25, y + 0.25], color=COLOURS[0], lw=2)
         if row.low is not None:
+            text = "some distribution attains it"
             ax.plot([row.low, upper], [y, y], color="black", lw=2)
-            ax.plot([row.low], [y], "D", color="black", ms=5)
+            ax.plot([row.low], [y], "D", color="black", ms=5, label=text)
         self._write(f"≤ {at_most(upper)}", upper, y)
 
-    def _explain(self) -> None:
-        """Say what bars, diamonds and dots are."""
-        from matplotlib.lines import Line2D
-        from matplotlib.patches import Patch
-
-        handles: list[Any] = []
-        if self.bars_:
-            handles += [Patch(color=COLOURS[0], alpha=0.35, label="proven: at most")]
-        if any(row.low is not None for row in self.rows):
-            text = "some distribution attains it"
-            handles += [Line2D([], [], color="black", marker="D", ms=5, label=text)]
-        if self.dots_ is not None:
-            style: Any = {"marker": "o", "color": COLOURS[1], "ls": ""}
-            handles += [Line2D([], [], label="known or estimated", **style)]
-        self.ax_.legend(
-            handles=handles,
-            ncols=3,
-            fontsize=8,
-            frameon=False,
-            loc="lower right",
-            bbox_to_anchor=(1.0, 1.0),
-        )
-
-    def _name(self, lines: Sequence[_ErrorLine]) -> None:
-        """Name the lines and the scale."""
+    def _draw_scale(self) -> None:
+        """Draw a scale of percentages with no tick above 100."""
         ax = self.ax_
         ends = [x for r in self.rows for x in (r.value, r.high) if x is not None]
         reach = 1.2 * max([*ends, 1e-3])
         ax.set_xlim(0, reach)
         ax.set_xticks([x for x in ax.get_xticks() if 0 <= x <= 1])
         ax.set_xlim(0, reach)
-        ax.set_ylim(len(lines) - 0.4, -0.6)
         ax.xaxis.set_major_formatter(lambda x, _: f"{100 * x:g} %")
-        names = [line.text if line.row else "" for line in lines]
-        ax.set_yticks(range(len(lines)), names, fontsize=8)
-        ax.tick_params(axis="y", length=0)
-        head: Any = {"fontsize": 8, "fontweight": "bold", "va": "center"}
-        head["transform"] = ax.get_yaxis_transform()
-        for y, line in enumerate(lines):
-            if line.row is None:
-                ax.text(0.005, y, line.text, **head)
-        for side in ("top", "right"):
-            ax.spines[side].set_visible(False)
         about = "share of wrong answers"
         if self.notes:
             about += "\n" + wrapped(literal(f"{ALONE} {self.notes[0]}"))
         ax.set_xlabel(about)
+
+    def _write_headings(self, lines: Sequence[_Line]) -> None:
+        """Write the names of groups within the axes: they are long."""
+        style: Any = {"fontsize": 8, "fontweight": "bold", "va": "center"}
+        style["transform"] = self.ax_.get_yaxis_transform()
+        for y, line in enumerate(lines):
+            if line.row is None:
+                self.ax_.text(0.005, y, line.text, **style)
+
+
+def _rule_rows(model: Any) -> list[ErrorRow]:
+    """Return what a fitted rule guarantees, and what it is compared with."""
+    result = getattr(model, "result_", None)
+    attained = getattr(result, "worst_distribution", None) is not None
+    covers = "every population with the same pairs"
+    low = result.lower if result is not None and attained else None
+    high = model.guarantee_
+    row = ErrorRow("guarantee", "guarantee", covers, PROVED, low=low, high=high)
+    if model.marginals_ is None:
+        return [row]
+    rules = simple_rules(model.marginals_)
+    return [row, *(baseline(step.name, "", step.upper) for step in rules)]
 
 
 def _group(row: ErrorRow, rows: Sequence[ErrorRow]) -> str:
@@ -569,7 +505,7 @@ def _row_name(row: ErrorRow) -> str:
 # ---- paths
 
 
-class PathDisplay:
+class PathDisplay(_Display):
     """Worst error and correlation against the number of features.
 
     Parameters
@@ -607,37 +543,26 @@ class PathDisplay:
                 f"A {type(estimator).__name__} has no path: give a fitted "
                 "RenyiSelector, or a path to from_path()."
             )
-        return cls(
-            path, selected=_owner("features_", estimator).features_.tolist()
-        ).plot(ax)
+        selected = _owner("features_", estimator).features_.tolist()
+        return cls(path, selected=selected).plot(ax)
 
     @classmethod
     def from_path(
         cls, path: PathResult, *, selected: Iterable[str] = (), ax: Axes | None = None
     ) -> Self:
         """Draw a path that `selection_path` found."""
-        if not isinstance(path, PathResult):
-            raise TypeError(f"path must be a PathResult, not a {type(path).__name__}.")
         return cls(path, selected=selected).plot(ax)
-
-    @classmethod
-    def from_marginals(cls, m: Marginals, *, ax: Axes | None = None) -> Self:
-        """Find the path of marginals with the settings of `selection_path`, draw it."""
-        return cls(selection_path(m)).plot(ax)
 
     def plot(self, ax: Axes | None = None) -> Self:
         """Draw it on some axes, or on a figure of its own."""
         path = self.path
         count = len(path.entries)
-        many = count > _NAMED
-        self.ax_ = axes(ax, 7, 4.5 if many else 5.8)  # names need room
-        self.figure_ = self.ax_.figure
+        ax = self._begin(ax, 7, 4.5 if count > _NAMED else 5.8)  # names need room
         k = np.arange(1, count + 1)
         if path.doubtful.any():
-            shade = (k[path.doubtful][0] - 0.5, count + 0.5)
-            self.ax_.axvspan(
-                *shade, color="0.92", label="too many categories for the rows"
-            )
+            start = k[path.doubtful][0] - 0.5
+            label = "too many categories for the rows"
+            ax.axvspan(start, count + 0.5, color="0.92", label=label)
         lines = (
             ("worst error, rule map", path.bounds["map"], "o-", COLOURS[0]),
             ("worst error, rule sharp", path.bounds["sharp"], "s-", COLOURS[1]),
@@ -645,41 +570,39 @@ class PathDisplay:
             ("maximal correlation, at least", path.hgr, "--", GREY),
         )
         for label, values, form, colour in lines:
-            self.ax_.plot(k, values, form, ms=3, color=colour, label=label)
+            ax.plot(k, values, form, ms=3, color=colour, label=label)
         chosen = [i for i, name in enumerate(path.entries, 1) if name in self.selected]
         if chosen:
-            style = {"ms": 6, "clip_on": False, "label": "selected"}
-            self.ax_.plot(chosen, [0] * len(chosen), "k^", **style)
-        self._name(many)
+            style: Any = {"ms": 6, "clip_on": False, "label": "selected"}
+            ax.plot(chosen, [0] * len(chosen), "k^", **style)
+        self._name_features()
+        ax.set_ylabel("share of rows; correlation")
+        ax.set_xlim(0.5, count + 0.5)
+        ax.set_ylim(0, 1.02)
+        self._explain(2)
         return self
 
-    def _name(self, many: bool) -> None:
-        """Name the features, if they are few, and the axes."""
+    def _name_features(self) -> None:
+        """Name the features below the axis, if they are few."""
         ax = self.ax_
         entries = self.path.entries
-        if many:
+        if len(entries) > _NAMED:
             # Whatever ticks the axes had: those of few features have fixed places.
             from matplotlib.ticker import MaxNLocator
 
             ax.xaxis.set_major_locator(MaxNLocator(integer=True))
-        else:
-            names = [
-                f"{i} {literal(short(entry, _NARROW))}"
-                for i, entry in enumerate(entries, 1)
-            ]
-            places = range(1, len(entries) + 1)
-            ax.set_xticks(places, names, rotation=30, ha="right")
-        ax.set_xlabel("number of features" if many else "features in order of entry")
-        ax.set_ylabel("share of rows; correlation")
-        ax.set_xlim(0.5, len(entries) + 0.5)
-        ax.set_ylim(0, 1.02)
-        ax.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=2, frameon=False)
+            ax.set_xlabel("number of features")
+            return
+        places = range(1, len(entries) + 1)
+        names = [f"{i} {_shown(entries[i - 1], _NARROW)}" for i in places]
+        ax.set_xticks(places, names, rotation=30, ha="right")
+        ax.set_xlabel("features in order of entry")
 
 
 # ---- correlations
 
 
-class HGRDisplay:
+class HGRDisplay(_Display):
     """Maximal correlation of every pair of columns, as a clustered map.
 
     Columns are ordered by average linkage of ``1 − rho``; the tree above shows at
@@ -731,7 +654,7 @@ class HGRDisplay:
 
     @classmethod
     def from_estimator(
-        cls, estimator: object, *, ax: Axes | None = None, **how: Any
+        cls, estimator: object, *, n_columns: int = 60, ax: Axes | None = None
     ) -> Self:
         """Draw the columns that a classifier was trained on, from its marginals."""
         m = getattr(_owner("marginals_", estimator), "marginals_", None)
@@ -741,7 +664,7 @@ class HGRDisplay:
                 "read from a file, or has more categories than rows. Give the rows to "
                 "from_data(), or marginals to from_marginals()."
             )
-        return cls.from_marginals(m, ax=ax, **how)
+        return cls.from_marginals(m, n_columns=n_columns, ax=ax)
 
     @classmethod
     def from_marginals(
@@ -766,32 +689,33 @@ class HGRDisplay:
         """Draw it on some axes, or on a figure of its own."""
         count = len(self.order)
         side = min(3.2 + 0.26 * count, 14)
-        self.ax_ = axes(ax, side + 1, side)
-        self.figure_ = self.ax_.figure
+        ax = self._begin(ax, side + 1, side)
         rho = self.matrix.to_numpy(np.float64)[np.ix_(self._places, self._places)]
-        look = {"vmin": 0, "vmax": 1, "cmap": "cividis", "aspect": "equal"}
-        self.im_ = self.ax_.imshow(np.ma.masked_invalid(rho), **look)
-        self.ax_.set_facecolor("0.85")  # of unknown pairs
+        look: Any = {"vmin": 0, "vmax": 1, "cmap": "cividis", "aspect": "equal"}
+        self.im_ = ax.imshow(np.ma.masked_invalid(rho), **look)
+        ax.set_facecolor("0.85")  # of unknown pairs
         names = [_shown(name, _NARROW) for name in self.order]
         size = 8 if count <= 30 else 6 if count <= 60 else 4
-        self.ax_.set_xticks(range(count), names, rotation=90, fontsize=size)
-        self.ax_.set_yticks(range(count), names, fontsize=size)
-        for axis in (self.ax_.get_xticklabels(), self.ax_.get_yticklabels()):
-            for text, name in zip(axis, self.order, strict=True):
-                if name == self.target:
-                    text.set_fontweight("bold")
+        ax.set_xticks(range(count), names, rotation=90, fontsize=size)
+        ax.set_yticks(range(count), names, fontsize=size)
+        if self.target in self.order:
+            place = self.order.index(self.target)
+            ax.get_xticklabels()[place].set_fontweight("bold")
+            ax.get_yticklabels()[place].set_fontweight("bold")
         if count <= _WRITTEN:
-            for (i, j), value in np.ndenumerate(rho):
-                known = not np.isnan(value)
-                text = f"{value:.2f}" if known else "?"
-                colour = "black" if not known or value > 0.5 else "white"
-                self.ax_.text(
-                    j, i, text, ha="center", va="center", fontsize=7, color=colour
-                )
+            self._write_cells(rho)
         self._draw_tree()
-        bar = self.figure_.colorbar(self.im_, ax=self.ax_, shrink=0.7)
+        bar = self.figure_.colorbar(self.im_, ax=ax, shrink=0.7)
         bar.set_label("maximal correlation")
         return self
+
+    def _write_cells(self, rho: NDArray[np.float64]) -> None:
+        style: Any = {"ha": "center", "va": "center", "fontsize": 7}
+        for (i, j), value in np.ndenumerate(rho):
+            known = not np.isnan(value)
+            text = f"{value:.2f}" if known else "?"
+            colour = "black" if not known or value > 0.5 else "white"
+            self.ax_.text(j, i, text, color=colour, **style)
 
     def _draw_tree(self) -> None:
         """Draw above the map how the columns join."""

@@ -57,7 +57,7 @@ from renyi.solvers.l1inf_path import (
     solve_path,
 )
 from renyi.solvers.ridge import check_alpha
-from renyi.validation import check_positive, check_share, check_whole
+from renyi.validation import InputError, check_positive, check_share, check_whole
 
 Floats = NDArray[np.float64]
 Places = NDArray[np.int64]
@@ -220,9 +220,10 @@ class _Chooser:
         """Choose the features, refit on them, and return what came of it."""
         n_features = self.settings.n_features
         if n_features is not None and n_features > len(self.names):
-            raise ValueError(
-                f"n_features={n_features} is more than the {len(self.names)} features "
-                "there are."
+            raise InputError(
+                f"{{n_features}} is more than the {len(self.names)} features that "
+                "there are.",
+                n_features=n_features,
             )
         self.grid = self._grid()
         self._follow(n_features or 0)
@@ -276,8 +277,9 @@ class _Chooser:
             return grid
         least = float(settings.penalty)
         if least >= grid[0]:
-            raise ValueError(
-                f"penalty={least:g} selects no feature. Choose one below {grid[0]:.4g}."
+            raise InputError(
+                f"{{penalty}} selects no feature. Choose one below {grid[0]:.4g}.",
+                penalty=least,
             )
         # The same penalties as ever above it, so that features enter where they do.
         return grid_down_to(grid, least)
@@ -307,14 +309,16 @@ class _Chooser:
                 break
             self._follow(self.path.n_features)
         bounds = self.refit(np.sort(self.path.places)).certificate_.bounds
-        advice = "Increase max_error"
+        advice = "Allow more"
         if bounds["sharp"] <= cap:
             sharp = rounded_up(bounds["sharp"])
-            advice += f", or choose rule='sharp', which reaches {sharp:.4f}"
-        raise ValueError(
-            f"max_error={cap:g} cannot be certified: a model of all "
+            advice += f", or choose {{rule}}, which reaches {sharp:.4f}"
+        raise InputError(
+            f"{{max_error}} cannot be certified: a model of all "
             f"{len(self.path.entries)} features reaches "
-            f"{rounded_up(bounds[own]):.4f} with rule {own!r}. {advice}."
+            f"{rounded_up(bounds[own]):.4f} with rule {own!r}. {advice}.",
+            max_error=cap,
+            rule="sharp",
         )
 
     def _by_gcv(self) -> int:
@@ -326,10 +330,12 @@ class _Chooser:
         ]
         risks = np.min(tried, axis=0)
         if not np.isfinite(risks).any():
-            raise ValueError(
+            raise InputError(
                 f"The total weight {n:g} of the marginals is too small to choose "
                 "features: it stands for the number of rows. Scale the marginals to "
-                "counts, or set n_features."
+                "counts, or set their number.",
+                "n_features",
+                python="n_features",
             )
         return int(np.flatnonzero(risks <= risks.min() * (1 + 1e-9))[0]) + 1
 

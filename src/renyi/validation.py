@@ -48,6 +48,22 @@ class InputError(ValueError):
         super().__init__(with_advice(text, python))
 
 
+class ParameterError(InputError):
+    """A parameter with a value that it cannot have.
+
+    >>> print(ParameterError("order", "must be positive, not 0."))
+    order must be positive, not 0.
+    """
+
+    def __init__(self, name: str, problem: str) -> None:
+        super().__init__(f"{name} {problem}")
+        self.name = name
+        self.problem = problem
+
+    def __reduce__(self) -> tuple[type[ParameterError], tuple[str, str]]:
+        return type(self), (self.name, self.problem)
+
+
 def with_advice(sentence: str, *advice: str) -> str:
     """Return a sentence with advice in parentheses at its end.
 
@@ -115,44 +131,44 @@ def is_number(value: object) -> TypeGuard[float]:
 
 
 def check_whole(name: str, value: object, least: int) -> None:
-    """Raise ValueError unless `value` is a whole number of at least `least`."""
+    """Raise ParameterError unless `value` is a whole number of at least `least`."""
     if (
         not isinstance(value, numbers.Integral)
         or isinstance(value, bool)
         or int(value) < least
     ):
-        raise ValueError(
-            f"{name} must be a whole number of at least {least}, not {value!r}."
+        raise ParameterError(
+            name, f"must be a whole number of at least {least}, not {value!r}."
         )
 
 
 def check_choice(name: str, value: object, choices: Sequence[str | None]) -> None:
-    """Raise ValueError unless `value` is in `choices`."""
+    """Raise ParameterError unless `value` is in `choices`."""
     if not isinstance(value, str | None) or value not in choices:
         *most, last = map(repr, choices)
         known = f"{', '.join(most)} or {last}" if most else last
-        raise ValueError(f"{name} must be {known}, not {value!r}.")
+        raise ParameterError(name, f"must be {known}, not {value!r}.")
 
 
 def check_share(name: str, value: object) -> None:
-    """Raise ValueError unless `value` lies between 0 and 1."""
+    """Raise ParameterError unless `value` lies between 0 and 1."""
     if not is_number(value) or not 0 < value < 1:
-        raise ValueError(f"{name} must lie between 0 and 1, not be {value!r}.")
+        raise ParameterError(name, f"must lie between 0 and 1, not be {value!r}.")
 
 
 def check_positive(name: str, value: object, advice: str = "") -> None:
-    """Raise ValueError unless `value` is a positive number."""
+    """Raise ParameterError unless `value` is a positive number."""
     if not is_number(value) or not value > 0:
-        raise ValueError(f"{name} must be positive, not {value!r}{advice}.")
+        raise ParameterError(name, f"must be positive, not {value!r}{advice}.")
 
 
 def check_amount(name: str, value: object, what: str) -> None:
-    """Raise ValueError unless `value` is a number of something, zero or more."""
+    """Raise ParameterError unless `value` is a number of something, zero or more."""
     if not is_number(value) or not value >= 0:
-        raise ValueError(f"{name} must be {what}, zero or more; it is {value!r}.")
+        raise ParameterError(name, f"must be {what}, zero or more; it is {value!r}.")
 
 
 def check_time_limit(value: object) -> None:
-    """Raise ValueError unless a time limit is a positive number, or None."""
+    """Raise ParameterError unless a time limit is a positive number, or None."""
     if value is not None:
         check_positive("time_limit", value, ": seconds, or None for no limit")

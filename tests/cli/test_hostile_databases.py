@@ -12,12 +12,12 @@ from collections.abc import Callable
 from contextlib import closing, suppress
 from pathlib import Path
 
-import duckdb
 import pytest
 
 from renyi.marginals.marginals import Marginals
 from renyi.sources import databases
 from support.commandline import HERE, Done, contents
+from support.engines import duckdb
 
 Bad = Callable[..., str]
 SECRET = "the secret of this machine"

@@ -17,7 +17,7 @@ from renyi import rules
 from renyi.certificates import heldout
 from renyi.certification import LEVELS
 from renyi.cli import compare, main
-from renyi.cli.methods import LEARNERS
+from renyi.cli.methods import Settings, every_method
 from renyi.cli.parser import parser
 from renyi.exports import formats, integer_card
 from renyi.exports.dialects import DIALECTS
@@ -73,7 +73,7 @@ def test_choices_are_those_of_the_library(name: str, option: str, known: Any) ->
 def test_help_names_the_methods_and_the_defaults() -> None:
     found = command("compare")
     words = {word.strip(",;:()") for word in found.epilog.split()}
-    assert {*LEARNERS} <= words
+    assert {*every_method(Settings(renyi.Encoder(), 0, 0.95))} <= words
     said = {a.dest: a.help for a in found._actions}
     assert f"(default {compare._FOLDS})" in said["folds"]
     assert f"(default {renyi.Encoder().bins})" in said["bins"]
@@ -144,7 +144,7 @@ def test_names_with_a_comma_between_them_are_told_apart(
         (("certify", "--halves", "w.renyi", "w.renyi"), "equal weights"),
         (("fit", "t.csv", "--target", "y", "--objective", "ranking", "--no-intercept"),
          "--no-intercept"),
-        (("fit", "m.renyi", "--calibration", "temperature"), "'auto' or none"),
+        (("fit", "m.renyi", "--calibration", "temperature"), "use 'auto'"),
         (("fit", "t.csv", "--target", "y", "--where", "a=1", "--sql", "FROM 't.csv'"),
          "not both (--where, --sql)"),
     ],

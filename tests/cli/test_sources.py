@@ -8,13 +8,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import duckdb
 import pandas as pd
 import pytest
 
 import renyi
 from renyi.cli.output import Meter
 from support.commandline import Done, save, save_databases, table
+from support.engines import duckdb
 
 BUILD = ("--target", "y", "--id", "id", "--out", "x.renyi")
 Bad = Callable[..., str]
@@ -57,7 +57,6 @@ def shop() -> pd.DataFrame:
             ("shop.db", "--table", "visits", "--where", "size >"),
             "Invalid filter 'size >'",
         ),
-        (("t.csv", "t2.csv", "--order", "2"), "need the rows in memory"),
         (("shop.db", "--table", "visits", "--drop", "age"), "no column 'age'"),
         (("none", "--where", "size = 1"), "There is no file 'none'"),
     ],

@@ -70,12 +70,13 @@ def test_missing_unseen_in_training_is_unseen():
         np.full((4, 1), "?"),
         pd.DataFrame({"x0": pd.array([pd.NA] * 4, "Int64")}),
         pa.table({"x0": pa.nulls(4)}),
-        pl.DataFrame({"x0": [None] * 4}),
+        lambda: pl.DataFrame({"x0": [None] * 4}),
     ],
     ids=["float", "object", "text", "Int64", "arrow", "polars"],
 )
 def test_column_without_any_value(column):
-    encoder, codes = Encoder().fit_transform(column)
+    table = column() if callable(column) else column
+    encoder, codes = Encoder().fit_transform(table)
     assert encoder.categories["x0"][-1] is None
     assert (codes == len(encoder.categories["x0"]) - 1).all()
 

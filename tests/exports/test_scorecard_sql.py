@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
-import sqlite3
 from typing import Any
 
-import duckdb
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -33,6 +31,7 @@ from support.sqlcards import (
 from support.warehouses import engine_of, load
 
 connection = warehouses.connection
+duck = warehouses.duck
 lite = warehouses.lite
 postgres = warehouses.postgres
 
@@ -143,18 +142,17 @@ def test_texts_of_numbers_and_integers_are_binned(connection: Any) -> None:
         assert np.isnan(scores_in(connection, card, stray)).all()
 
 
-def test_single_precision_and_decimals() -> None:
+def test_single_precision_and_decimals(duck: Any) -> None:
     kinds = {"f": pa.float32(), "d": pa.decimal128(9, 3)}
     cells = {
         name: pa.array([0.125, 2.5, 7.0, None]).cast(k) for name, k in kinds.items()
     }
     rows = pa.table({**cells, "g": cells["f"], "e": cells["d"]})
     card = card_of(rows, Encoder(numeric=("g", "e")))
-    with duckdb.connect() as connection:
-        assert_same(scores_in(connection, card, rows), card, rows)
+    assert_same(scores_in(duck, card, rows), card, rows)
 
 
-def test_types_that_predict_rejects_have_no_score(postgres: Any) -> None:
+def test_types_that_predict_rejects_have_no_score(postgres: Any, duck: Any) -> None:
     kinds = {
         "duckdb": {
             "INTEGER[]": "[1]",
@@ -184,15 +182,14 @@ def test_types_that_predict_rejects_have_no_score(postgres: Any) -> None:
     pairs = card_of(pa.table(tuples), TupleEncoder(order=2))
     postgres.execute("CREATE TYPE pair AS (a integer, b integer)")
     postgres.execute("CREATE DOMAIN numbers AS integer[]")
-    with duckdb.connect() as duck:
-        for engine, connection in (("duckdb", duck), ("postgres", postgres)):
-            for kind, cell in kinds[engine].items():
-                connection.execute("DROP TABLE IF EXISTS odd")
-                row = f"CAST({cell} AS {kind}) AS w, CAST('c' AS VARCHAR) AS v"
-                connection.execute(f"CREATE TABLE odd AS SELECT {row}")
-                for card in (words, pairs):
-                    sql = f"SELECT {card.to_sql(engine)} FROM odd"
-                    assert connection.execute(sql).fetchall() == [(None,)], kind
+    for engine, connection in (("duckdb", duck), ("postgres", postgres)):
+        for kind, cell in kinds[engine].items():
+            connection.execute("DROP TABLE IF EXISTS odd")
+            row = f"CAST({cell} AS {kind}) AS w, CAST('c' AS VARCHAR) AS v"
+            connection.execute(f"CREATE TABLE odd AS SELECT {row}")
+            for card in (words, pairs):
+                sql = f"SELECT {card.to_sql(engine)} FROM odd"
+                assert connection.execute(sql).fetchall() == [(None,)], kind
     postgres.rollback()
 
 
@@ -231,18 +228,17 @@ def test_columns_of_a_domain_are_those_of_its_base(postgres: Any) -> None:
     postgres.rollback()
 
 
-def test_single_precision_labels(postgres: Any) -> None:
+def test_single_precision_labels(postgres: Any, duck: Any) -> None:
     cells = pa.array([0.1, 0.2, 1e30, 7.0, None], pa.float32())
     rows = pa.table({"f": cells})
     card = card_of(rows[:4], Encoder(numeric=()))
     assert_same(scores_in(postgres, card, rows), card, rows)
-    with duckdb.connect() as connection:
-        assert_same(scores_in(connection, card, rows), card, rows)
+    assert_same(scores_in(duck, card, rows), card, rows)
 
 
-def test_columns_blind_to_capital_letters() -> None:
+def test_columns_blind_to_capital_letters(lite: Any, duck: Any) -> None:
     card = card_of(pa.table({"w": ["a", "b", "B"], "x": [1.0, 2.0, 3.0]}), Encoder())
-    for connection in (sqlite3.connect(":memory:"), duckdb.connect()):
+    for connection in (lite, duck):
         connection.execute("CREATE TABLE t (k INT, w VARCHAR COLLATE NOCASE, x FLOAT)")
         connection.execute("INSERT INTO t VALUES (1, 'A', 1), (2, 'a', 1), (3, 'B', 1)")
         sql = f"SELECT {card.to_sql(engine_of(connection))} FROM t ORDER BY k"
@@ -374,15 +370,12 @@ def test_unseen_labels_have_no_score_if_they_are_errors(connection: Any) -> None
     assert answer[0][0] in card.classes
 
 
-def test_which_class() -> None:
+def test_which_class(duck: Any) -> None:
     train = pa.table({"w": ["a", "b"]})
     two, three = card_of(train, Encoder()), card_of(train, Encoder(), 3)
     assert two.to_sql() == two.to_sql("duckdb", "it's")
-    with duckdb.connect() as connection:
-        sql = (
-            f"SELECT {two.to_sql()} + {two.to_sql('duckdb', 'no')} FROM (SELECT 'a' w)"
-        )
-        assert connection.execute(sql).fetchone() == (0.0,)
+    sql = f"SELECT {two.to_sql()} + {two.to_sql('duckdb', 'no')} FROM (SELECT 'a' w)"
+    assert duck.execute(sql).fetchone() == (0.0,)
     with pytest.raises(ValueError, match="Name a class: the classes are no, it's"):
         three.to_sql()
     with pytest.raises(ValueError, match="There is no class 'never'"):

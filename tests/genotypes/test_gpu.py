@@ -41,7 +41,7 @@ def test_the_kernels_that_are_launched_are_in_their_file() -> None:
 
 def test_without_cupy(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "cupy", None)
-    with pytest.raises(ImportError, match=r"\.\[gpu\].*device='cpu'"):
+    with pytest.raises(ImportError, match=r"\.\[gpu\].*or use the CPU"):
         gpu.DeviceGenotypes(genotypes())
 
 
@@ -55,7 +55,7 @@ def test_without_a_gpu(fails: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     runtime = SimpleNamespace(getDeviceCount=count, CUDARuntimeError=RuntimeError)
     cupy = SimpleNamespace(cuda=SimpleNamespace(runtime=runtime))
     monkeypatch.setitem(sys.modules, "cupy", cupy)
-    with pytest.raises(RuntimeError, match=r"NVIDIA GPU.*device='cpu'"):
+    with pytest.raises(ValueError, match=r"NVIDIA GPU.*device='cpu'"):
         gpu.DeviceGenotypes(genotypes())
 
 
@@ -64,7 +64,7 @@ def test_a_gpu_that_is_too_old(monkeypatch: pytest.MonkeyPatch) -> None:
     device = SimpleNamespace(compute_capability="75")
     cuda = SimpleNamespace(runtime=runtime, Device=lambda: device)
     monkeypatch.setitem(sys.modules, "cupy", SimpleNamespace(cuda=cuda))
-    with pytest.raises(RuntimeError, match=r"8\.0 .*has 7\.5.*device='cpu'"):
+    with pytest.raises(ValueError, match=r"8\.0 .*has 7\.5.*device='cpu'"):
         gpu.DeviceGenotypes(genotypes())
 
 

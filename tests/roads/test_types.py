@@ -9,9 +9,7 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-import duckdb
 import pandas as pd
-import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.feather as feather
@@ -20,6 +18,8 @@ import pytest
 
 from renyi import Marginals
 from support.commandline import Run
+from support.engines import duckdb
+from support.engines import polars as pl
 from support.versions import older
 
 N = 60
@@ -113,7 +113,7 @@ def _polars(table: pa.Table, folder: Path) -> Any:
 
 
 @functools.cache
-def _connection() -> duckdb.DuckDBPyConnection:
+def _connection() -> Any:
     """Return a database in memory, the same for all."""
     return duckdb.connect()
 

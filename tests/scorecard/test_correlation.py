@@ -224,8 +224,12 @@ def expected_correlation():
     return second_singular_value(cross.to_numpy(float))
 
 
+def polars_series(values):
+    return pl.Series(values)
+
+
 @pytest.mark.parametrize(
-    "kind", [list, np.array, pd.Series, pl.Series, pd.Categorical, pd.Index, tuple]
+    "kind", [list, np.array, pd.Series, polars_series, pd.Categorical, pd.Index, tuple]
 )
 def test_columns_of_every_kind(kind):
     found = hgr(kind(LABELS), CLASSES)

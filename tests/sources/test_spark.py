@@ -16,9 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
-import pyspark
 import pytest
-from pyspark import TaskContext
 
 import renyi
 from renyi.encoding.encoder import Encoder
@@ -127,6 +125,8 @@ def test_other_types(spark: Any) -> None:
 
 
 def test_arrow_stream_of_a_frame(spark: Any) -> None:
+    import pyspark
+
     table = plain(5_000).drop_columns(["price"])
     if older(pyspark, "4.2"):
         with pytest.raises(TypeError, match="not a stream of Arrow"):
@@ -227,6 +227,8 @@ def test_exact_after_a_worker_is_killed(spark: Any, tmp_path: Path) -> None:
     folder = str(tmp_path)
 
     def dying(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        from pyspark import TaskContext
+
         context = TaskContext.get()
         assert context is not None
         part = context.partitionId()

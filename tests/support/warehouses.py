@@ -3,8 +3,8 @@
 `load` writes an Arrow table into an engine, in its own types; SQLite has no booleans,
 decimals or dates, nor NaN, and gets what its users have instead.
 
-The fixtures `connection` (to each of the engines), `postgres` and `lite` are for
-modules of tests, which take them by ``connection = warehouses.connection``.
+The fixtures `connection` (to each of the engines), `postgres`, `lite` and `duck` are
+for modules of tests, which take them by ``connection = warehouses.connection``.
 """
 
 from __future__ import annotations
@@ -107,6 +107,14 @@ def lite() -> Iterator[sqlite3.Connection]:
     opened.close()
 
 
+@pytest.fixture
+def duck() -> Iterator[Any]:
+    import duckdb
+
+    with duckdb.connect(":memory:") as opened:
+        yield opened
+
+
 @pytest.fixture(params=ENGINES)
 def connection(request: pytest.FixtureRequest) -> Iterator[Any]:
     if request.param == "postgres":
@@ -116,10 +124,7 @@ def connection(request: pytest.FixtureRequest) -> Iterator[Any]:
     elif request.param == "sqlite":
         yield request.getfixturevalue("lite")
     else:
-        import duckdb
-
-        with duckdb.connect(":memory:") as opened:
-            yield opened
+        yield request.getfixturevalue("duck")
 
 
 def visits(n: int, seed: int = 0) -> pa.Table:

@@ -61,7 +61,7 @@ from renyi.encoding import rules as column_rules
 from renyi.marginals.marginals import Marginals
 from renyi.scorecard import Scorecard, class_places, class_points
 from renyi.solvers.calibration import of_slope
-from renyi.validation import check_share
+from renyi.validation import InputError, check_share
 
 Floats = NDArray[np.float64]
 Codes = NDArray[Any]
@@ -470,10 +470,11 @@ def _check_mean_scores(
         ]
         off = _feature_points(card, k, codes[k]) - np.mean(parts, axis=0)
         if np.abs(off).max(initial=0.0) > rounding:
-            raise ValueError(
+            raise InputError(
                 f"Column {name!r} cannot be averaged: its cells have other points in "
                 "the average of the two halves than in their mean, and nothing would "
-                "be proven. Convert the column to text, or use method='mixture'."
+                "be proven. Convert the column to text, or use {method}.",
+                method="mixture",
             )
     raise AssertionError("scores of an average differ from the mean of two scores")
 

@@ -111,12 +111,8 @@ def _rows_and_models(args: Args, encoder: Encoder, trained: bool) -> _Rows:
     y: Any = None
     target = args.target
     if trained:
-        if streams.is_too_large(args, 1):
-            raise ValueError(
-                f"compare needs the rows of {args.file} in memory, but they do not "
-                "fit: allow more with --memory, or use a sample."
-            )
-        rows = inputs.usable_rows(args, encoder)
+        table = streams.read_table(args, encoder, "compare")
+        rows = streams.without_constants(args, table)
         X = rows.X
         y = rows.y
         target = rows.target

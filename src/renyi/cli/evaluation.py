@@ -48,7 +48,7 @@ from renyi.formatting import at_most, chosen_percent
 from renyi.marginals.consistency import has_few_rows, n_indicators
 from renyi.progress import Progress, ProgressCallback
 from renyi.solvers.metrics import log_losses
-from renyi.validation import check_share, check_whole
+from renyi.validation import InputError, check_share, check_whole
 
 Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]
@@ -215,7 +215,9 @@ def _splits(
         check_whole("folds", folds, 2)
         if folds > n // 2:
             most = f"use at most {n // 2}" if n > 3 else "give more rows"
-            raise ValueError(f"folds={folds} is too many for {n} rows: {most}.")
+            raise InputError(
+                f"{{folds}} is too many for {n} rows: {most}.", folds=folds
+            )
         dealt = np.arange(n) % folds
         return [
             (np.sort(order[dealt != k]), np.sort(order[dealt == k]))
@@ -226,7 +228,9 @@ def _splits(
     # Rows at even distances, so that every class has its share.
     steps = np.floor(np.arange(1, n + 1) * test) > np.floor(np.arange(n) * test)
     if not 2 <= steps.sum() <= n - 2:
-        raise ValueError(f"test={test:g} of {n} rows leaves too few to train or judge.")
+        raise InputError(
+            f"{{test}} of {n} rows leaves too few to train or judge.", test=test
+        )
     return [(np.sort(order[~steps]), np.sort(order[steps]))]
 
 

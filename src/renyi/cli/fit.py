@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Iterable
 from functools import partial
 from pathlib import Path
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
@@ -15,9 +15,9 @@ from renyi.certificates.record import Certificate
 from renyi.certification import Warned
 from renyi.cli import inputs, output, streams
 from renyi.cli.fit_text import fit_text
-from renyi.cli.inputs import Rows
 from renyi.cli.output import Args, Facts, Recorded
 from renyi.cli.parser import SMALL
+from renyi.cli.streams import CodedRows
 from renyi.counting.onehot import offsets
 from renyi.counting.pair_counts import table_bytes
 from renyi.crossfitting import CrossFitSettings
@@ -27,7 +27,6 @@ from renyi.files import MARGINALS, same_file
 from renyi.fitting import (
     Fit,
     Settings,
-    check_counts,
     fit_counts,
     fit_rows,
     uses_rows,
@@ -35,15 +34,9 @@ from renyi.fitting import (
 )
 from renyi.marginals.marginals import Marginals
 from renyi.scorecard import Scorecard, by_importance
-from renyi.sources.kept_rows import CountedRows
+from renyi.sources.kept_rows import KeptRows
 from renyi.warnings import warn
 
-_UNKNOWN = "The rows were counted as they were read, so the error on them is not known."
-_BY_COUNTS = "alpha was chosen by generalised cross-validation, not leave-one-out."
-_NO_ROOM = (
-    "The codes of the rows need more room than there is for temporary files: name a "
-    "folder with more in TMPDIR."
-)
 _TOP = 10
 
 
@@ -63,18 +56,18 @@ def run(args: Args, recorded: Recorded) -> None:
         objective=args.objective,
         class_conditional=args.class_conditional,
     )
-    if args.confidence is not None:
-        average = _cross_fit(args, settings, recorded)
-        if average is None:
-            return
-        fit, facts, source = average
-    elif args.method is not None:
+    if args.confidence is None and args.method is not None:
         raise ValueError("--method is for --confidence: add it, or leave both out.")
-    else:
-        is_stream = streams.is_streamed(args, settings.order)
-        learn = train_on_stream if is_stream else train
-        fit, facts, source = learn(args, ModelLearner(settings))
-    m = _marginals_to_write(args, fit, source)
+    with KeptRows() as store:
+        if args.confidence is None:
+            trained = train(args, ModelLearner(settings), store)
+        else:
+            average = _cross_fit(args, settings, recorded)
+            if average is None:
+                return
+            trained = average
+        fit, facts, _ = trained
+        m = _marginals_to_write(args, trained)
     if prefix is not None and m is None:
         place = Path(prefix + MARGINALS)
         other = Path(args.file)
@@ -87,26 +80,31 @@ def run(args: Args, recorded: Recorded) -> None:
     output.keep_model(args, fit, m, facts, text, recorded)
 
 
+class Countable(Protocol):
+    """Rows whose pairs can be counted."""
+
+    def marginals(self, class_conditional: bool, order: int, /) -> Marginals:
+        """Return the pair counts."""
+        ...
+
+
+class Trained(NamedTuple):
+    """A model, the facts to show, and the rows or counts that it learned from."""
+
+    fit: Fit
+    facts: Facts
+    source: Countable | Marginals
+
+
 class Learner(Protocol):
     """What a command trains, on rows or on counts."""
 
-    order: int
-    class_pairs: bool  # whether it needs the pairs within each class
-    needs_rows: bool  # whether counts alone are refused
-    prefers_rows: bool  # whether alpha is chosen by rows, where there are any
-
-    def on_rows(self, rows: TrainingRows) -> Fit:
-        """Train on rows."""
+    def on_rows(self, rows: CodedRows) -> tuple[Fit, TrainingRows | None]:
+        """Train on rows; return those that were needed in memory."""
         ...
 
     def on_counts(self, m: Marginals) -> Fit:
         """Train on counts, of whatever order they are."""
-        ...
-
-    def on_stream(
-        self, m: Marginals, kept: streams.KeptRows
-    ) -> tuple[Fit, TrainingRows | None]:
-        """Train on counts and the rows that were counted; return those in memory."""
         ...
 
 
@@ -114,96 +112,90 @@ class ModelLearner:
     """Trains a model of all columns."""
 
     def __init__(self, settings: Settings) -> None:
-        by_rows = settings.calibration in ("temperature", "affine")
         self.settings = settings
-        self.order = settings.order
-        self.class_pairs = settings.class_pairs_reason is not None
-        self.needs_rows = settings.alpha == "loo" or by_rows
-        self.prefers_rows = settings.alpha == "auto"
 
-    def on_rows(self, rows: TrainingRows) -> Fit:
-        """Train on rows."""
-        return fit_rows(rows, self.settings)
+    def on_rows(self, rows: CodedRows) -> tuple[Fit, TrainingRows | None]:
+        """Train on the rows where they tell more than counts, else on a sample."""
+        settings = self.settings
+        if settings.order > 1:
+            tuples = rows.in_tuples(settings.order)
+            return fit_rows(tuples, settings), tuples
+        effective_n = float(rows.n)
+        notes: tuple[Warned, ...] = ()
+        if rows.store.weighted:
+            weighed = rows.weights()
+            effective_n = weighed.effective_n
+            notes = weight_notes(weighed)
+        K = len(rows.target.categories)
+        if uses_rows(rows.n, effective_n, rows.n_indicators, K, settings):
+            joined = rows.joined()
+            return fit_rows(joined, settings), joined
+        fit = fit_counts(
+            rows.marginals(settings.class_pairs_reason is not None),
+            settings,
+            effective_n=effective_n,
+            sample=rows.sample() if settings.needs_sample else None,
+            notes=notes,
+        )
+        return fit, None
 
     def on_counts(self, m: Marginals) -> Fit:
         """Train on counts, of whatever order they are."""
         return fit_counts(m, dataclasses.replace(self.settings, order=m.order))
 
-    def on_stream(
-        self, m: Marginals, kept: streams.KeptRows
-    ) -> tuple[Fit, TrainingRows | None]:
-        """Train on the rows where they tell more than counts, else on a sample."""
-        settings = self.settings
-        check_counts(m, settings)
-        n = m.n
-        effective_n = m.n
-        notes: tuple[Warned, ...] = ()
-        if m.weighted:
-            weighed = kept.joined(codes=False)
-            n = len(weighed.y)
-            effective_n = weighed.effective_n
-            notes = weight_notes(weighed)
-        D = int(m.encoder.columns.sizes.sum())
-        if uses_rows(n, effective_n, D, len(m.classes), settings):
-            rows = kept.joined()
-            return fit_rows(rows, settings), rows
-        sample = kept.joined(n=int(n)) if settings.needs_sample else None
-        fit = fit_counts(
-            m, settings, effective_n=effective_n, sample=sample, notes=notes
+
+def train(args: Args, learner: Learner, store: KeptRows) -> Trained:
+    """Train on the rows or counts that a command names; `store` takes the rows."""
+    if inputs.names_counts(args):
+        return _train_on_counts(args, learner)
+    rows = streams.coded_rows(args, inputs.encoder_of(args), store)
+    inputs.warn_of_labels(rows.encoder.columns)
+    fit, block = learner.on_rows(rows)
+    error = _error(fit, rows.blocks() if block is None else [block])
+    facts = _fit_facts(fit, rows.target.name, rows.shares(), error)
+    return Trained(fit, facts, rows)
+
+
+def _train_on_counts(args: Args, learner: Learner) -> Trained:
+    m = inputs.chosen_marginals(args)
+    inputs.check_missing_class(m, args.file)
+    if args.order not in (None, m.order):
+        raise ValueError(
+            f"--order {args.order} does not fit {args.file}, which has marginals "
+            f"of order {m.order}: leave it out, or count again with 'renyi "
+            f"marginals build TABLE --order {args.order}'."
         )
-        return fit, None
+    if args.unseen is not None:
+        settings = dataclasses.replace(m.settings, unseen=args.unseen)
+        m = dataclasses.replace(m, settings=settings)
+    fit = learner.on_counts(m)
+    pairs = zip(m.classes, m.class_probabilities, strict=True)
+    shares = {label_text(label): float(p) for label, p in pairs}
+    return Trained(fit, _fit_facts(fit, m.target, shares), m)
 
 
-def train(args: Args, learner: Learner) -> tuple[Fit, Facts, Rows | Marginals]:
-    """Train; return the model, the facts, and what it learned from."""
-    if args.file.endswith(MARGINALS):
-        m = inputs.chosen_marginals(args)
-        inputs.check_missing_class(m, args.file)
-        if args.order not in (None, m.order):
-            raise ValueError(
-                f"--order {args.order} does not fit {args.file}, which has marginals "
-                f"of order {m.order}: leave it out, or count again with 'renyi "
-                f"marginals build TABLE --order {args.order}'."
-            )
-        if args.unseen is not None:
-            settings = dataclasses.replace(m.settings, unseen=args.unseen)
-            m = dataclasses.replace(m, settings=settings)
-        return _train_on_counts(learner, m)
-    if streams.is_too_large(args, learner.order):
-        return train_on_stream(args, learner)
-    encoder = inputs.encoder_of(args)
-    rows = inputs.usable_rows(args, encoder)
-    coded = rows.encoded(encoder, learner.order)
-    fit = learner.on_rows(coded)
-    inputs.warn_of_labels(coded.encoder.single.columns)
-    error = _error(fit, [coded])
-    return fit, _fit_facts(fit, rows.target, rows.shares(), error), rows
-
-
-def _cross_fit(
-    args: Args, settings: Settings, recorded: Recorded
-) -> tuple[Fit, Facts, Rows | Marginals] | None:
+def _cross_fit(args: Args, settings: Settings, recorded: Recorded) -> Trained | None:
     """Train on halves of the rows that certify each other; a mixture is told at once.
 
     All that is learned from rows is learned inside the halves: no column is dropped.
     """
-    _check_rows_in_memory(args, settings.order)
+    _check_splittable(args)
     encoder = inputs.encoder_of(args)
-    rows = inputs.read_rows(args, encoder)
-    inputs.warn_of_identifiers(rows.X)
+    table = streams.read_table(args, encoder, "--confidence")
     method = args.method or "average"
-    how = CrossFitSettings(method, args.confidence, args.seed or 0)
+    halving = CrossFitSettings(method, args.confidence, args.seed or 0)
     settings = dataclasses.replace(settings, class_conditional=False)
-    result = rows.cross_fit(encoder, settings, how)
+    result = table.cross_fit(settings, halving)
     first = result.halves[0]
     inputs.warn_of_labels(first.encoder_.single.columns)
-    answers = first.classes_[result.answers(rows.X, how.random_state)]
-    error = float(np.mean(answers != rows.y.to_numpy()))
+    answers = first.classes_[result.answers(table.X, halving.random_state)]
+    error = float(np.mean(answers != table.y.to_numpy()))
     fit = result.average
     if fit is not None:
-        return fit, _fit_facts(fit, rows.target, rows.shares(), error), rows
+        facts = _fit_facts(fit, table.target, table.shares(), error)
+        return Trained(fit, facts, table._replace(encoder=fit.encoder_))
     c = result.certificate
-    facts = _fit_facts(first, rows.target, rows.shares(), error)
+    facts = _fit_facts(first, table.target, table.shares(), error)
     facts |= {"method": method, "certificate": certificate_facts(c), "rows": c.n}
     facts |= dict.fromkeys(("loo_error", "risk")) | {"important": None}
     pairs = zip(["", *args.argv], args.argv, strict=False)
@@ -215,7 +207,7 @@ def _cross_fit(
     return None
 
 
-def _check_rows_in_memory(args: Args, order: int) -> None:
+def _check_splittable(args: Args) -> None:
     """Refuse what has no rows to split, or of which nothing is proven."""
     if args.weight is not None:
         raise ValueError(
@@ -233,33 +225,6 @@ def _check_rows_in_memory(args: Args, order: int) -> None:
             f"--confidence needs rows to split, but {args.file} holds marginals: "
             "'renyi certify --halves A.renyi B.renyi' takes those of two halves."
         )
-    if streams.is_streamed(args, order) or streams.is_too_large(args, order):
-        raise ValueError(
-            "--confidence needs the rows in memory: name one file that fits into it, "
-            "without --where, --sql and --table, or count two halves and use 'renyi "
-            "certify --halves'."
-        )
-
-
-def train_on_stream(
-    args: Args, learner: Learner
-) -> tuple[Fit, Facts, Rows | Marginals]:
-    """Train on rows that are not held in memory, as on rows that are."""
-    encoder = inputs.encoder_of(args)
-    with CountedRows() as rows:
-        m = streams.streamed_marginals(args, encoder, learner.class_pairs, False, rows)
-        inputs.warn_of_labels(m.encoder.columns)
-        if rows.lost and learner.needs_rows:
-            raise ValueError(_NO_ROOM)
-        if rows.lost:
-            texts = [_UNKNOWN, *[_BY_COUNTS] * learner.prefers_rows]
-            texts += ["Probabilities are not calibrated.", _NO_ROOM]
-            warn(" ".join(texts))
-            return _train_on_counts(learner, m)
-        kept = streams.KeptRows(m, rows)
-        fit, block = learner.on_stream(m, kept)
-        error = _error(fit, kept.blocks() if block is None else [block])
-    return fit, _fit_facts(fit, m.target, _shares(m), error), m
 
 
 def _error(fit: Fit, blocks: Iterable[TrainingRows]) -> float:
@@ -273,25 +238,11 @@ def _error(fit: Fit, blocks: Iterable[TrainingRows]) -> float:
     return wrong / total
 
 
-def _train_on_counts(
-    learner: Learner, m: Marginals
-) -> tuple[Fit, Facts, Rows | Marginals]:
-    fit = learner.on_counts(m)
-    return fit, _fit_facts(fit, m.target, _shares(m)), m
-
-
-def _shares(m: Marginals) -> dict[str, float]:
-    """Return the share of each class."""
-    pairs = zip(m.classes, m.class_probabilities, strict=True)
-    return {label_text(label): float(p) for label, p in pairs}
-
-
-def _marginals_to_write(
-    args: Args, fit: Fit, source: Rows | Marginals
-) -> Marginals | None:
+def _marginals_to_write(args: Args, trained: Trained) -> Marginals | None:
     """Return the marginals to write, if any; a warning says if they are too large."""
-    if args.file.endswith(MARGINALS):  # written again only if asked for
-        return source if args.marginals and isinstance(source, Marginals) else None
+    fit, _, source = trained
+    if isinstance(source, Marginals):  # written again only if asked for
+        return source if args.marginals else None
     if args.out is None or args.marginals is False:
         return None
     sizes = [*fit.encoder_.columns.sizes.tolist(), len(fit.classes_)]
@@ -306,11 +257,8 @@ def _marginals_to_write(
         )
         return None
     m = fit.marginals_
-    if isinstance(source, Marginals):
-        kept = source.class_counts if within else None
-        m = dataclasses.replace(source, class_counts=kept)
-    elif m is None or (m.class_counts is not None) != within:
-        m = source.marginals(fit.encoder_, within, fit.settings.order)
+    if m is None or (m.class_counts is not None) != within:
+        m = source.marginals(within, fit.settings.order)
     return inputs.with_source(m, args.files)
 
 

@@ -13,10 +13,9 @@ import shlex
 import sys
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
-import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
@@ -24,32 +23,22 @@ from numpy.typing import NDArray
 from renyi import datasets
 from renyi.cli.output import Args, Recorded, print_json
 from renyi.cli.parser import option
-from renyi.crossfitting import CrossFit, CrossFitSettings, cross_fit_table
 from renyi.encoding.arrow import (
     number_text,
-    requested_floats,
-    weight_floats,
-    without_views,
 )
-from renyi.encoding.columns import Column, Label, factorized, label_text
+from renyi.encoding.columns import Column, Label, label_text
 from renyi.encoding.encoder import Encoder
-from renyi.encoding.rows import TrainingRows, counted_target
 from renyi.encoding.rules import (
     MISSING_CODES,
-    check_classes,
     check_features,
-    check_labels,
-    check_sample_weight,
-    check_target,
     check_weight_column,
     class_array,
     constant_columns,
     may_identify_rows,
 )
-from renyi.encoding.tuples import encoder_of_order
 from renyi.estimators import model_file
 from renyi.files import MARGINALS
-from renyi.fitting import Fit, Settings, encoded_rows
+from renyi.fitting import Fit
 from renyi.formatting import number_of
 from renyi.marginals.marginals import Marginals
 from renyi.sources import files
@@ -153,6 +142,19 @@ def own_marginals(args: Args, clf: Fit) -> Marginals | None:
         return None
     m = load_marginals(str(place))
     return m if trained is not None and trained.matches(m.digest) else None
+
+
+def names_counts(args: Args) -> bool:
+    """Whether a command names marginals; raise an error if it names rows as well."""
+    counts = [name for name in args.files if name.endswith(MARGINALS)]
+    if not counts:
+        return False
+    if len(args.files) > 1 or args.where or args.sql or args.table:
+        raise ValueError(
+            f"{counts[0]} cannot be read as rows: add marginals with 'renyi marginals "
+            "merge'."
+        )
+    return True
 
 
 def chosen_marginals(args: Args) -> Marginals:
@@ -366,108 +368,6 @@ def known_classes(cells: list[Any], labels: list[Any]) -> list[str | None]:
             if text is None:
                 meant[cell] = loose.get(number_text(label_text(cell)))
     return [meant[cell] for cell in cells]
-
-
-# ---- rows in memory
-
-
-class Rows(NamedTuple):
-    """Rows to learn from."""
-
-    target: str
-    X: pa.Table
-    y: pd.Series
-    weights: NDArray[np.float64] | None
-
-    def shares(self) -> dict[str, float]:
-        """Return the share of each class."""
-        weights = np.ones(len(self.y)) if self.weights is None else self.weights
-        codes, labels = factorized(self.y.to_numpy(), sort=True)
-        total = np.bincount(codes, weights, len(labels)) / weights.sum()
-        pairs = zip(labels.tolist(), total.tolist(), strict=True)
-        return {label_text(label): share for label, share in pairs}
-
-    def marginals(
-        self, encoder: Encoder, class_conditional: bool, order: int = 1
-    ) -> Marginals:
-        """Return the counts of their pairs."""
-        how: Any = {"class_conditional": class_conditional, "order": order}
-        how |= {"target": self.target, "sample_weight": self.weights}
-        return Marginals.from_data(self.X, self.y, encoder=encoder, **how)
-
-    def encoded(self, encoder: Encoder, order: int) -> TrainingRows:
-        """Return them as codes of an encoder that learned from them."""
-        labels = check_labels(self.y, self.X.num_rows)
-        encoder = _of_order(encoder, order)
-        return encoded_rows(self.X, labels, self.weights, encoder, self.y)
-
-    def cross_fit(
-        self, encoder: Encoder, settings: Settings, how: CrossFitSettings
-    ) -> CrossFit:
-        """Train on halves of them that certify each other."""
-        labels = check_labels(self.y, self.X.num_rows)
-        encoder = _of_order(encoder, settings.order)
-        return cross_fit_table(self.X, labels, self.y, encoder, settings, how)
-
-
-def _of_order(encoder: Encoder, order: int) -> Encoder:
-    return encoder_of_order(encoder, order) if order > 1 else encoder
-
-
-def read_rows(args: Args, encoder: Encoder) -> Rows:
-    """Read the rows of a table that count: with a target, and a weight."""
-    (file,) = opened_tables(args)
-    table_path(args.file)  # says that it is read, if that takes long
-    names = file.schema.names
-    target, columns, kinds = chosen_columns(args, file.path, names, encoder)
-    aside = [target] if args.weight is None else [target, args.weight]
-    how = kinds | files.column_kinds(encoder.single)
-    how |= dict.fromkeys(aside[1:], "verbatim")
-    table = files.read_table(file, columns, missing=encoder.missing, kinds=how)
-    for k, (name, column) in enumerate(zip(columns, table.columns, strict=True)):
-        if kinds.get(name) == "number":
-            table = table.set_column(k, name, requested_floats(name, column))
-        elif kinds.get(name) == "label" and not pa.types.is_string(column.type):
-            table = table.set_column(k, name, column.dictionary_encode())
-    weights = None
-    if args.weight is not None:
-        with naming(str(file.path)):
-            weights = weight_floats(args.weight, table[args.weight])
-        weights = check_sample_weight(weights, len(weights))
-    cells = table[target]
-    answer, codes, kept = counted_target(cells, target, encoder, weights)
-    if not kept.all():
-        table = without_views(table).filter(pa.array(kept))
-        weights = None if weights is None else weights[kept]
-    check_target(answer, len(codes))
-    check_classes(answer.categories, target)
-    labels = class_labels(answer.categories)[codes]
-    y = pd.Series(labels, name=target, dtype=labels.dtype)
-    return Rows(target, table.drop_columns(aside), y, weights)
-
-
-def usable_rows(args: Args, encoder: Encoder) -> Rows:
-    """Read the rows of a table, without columns that do not tell them apart."""
-    rows = read_rows(args, encoder)
-    X = rows.X
-    # The encoder costs more than a look; it says what is wrong with nested columns.
-    most = 2 + len(encoder.missing)
-    all_of_them = encoder.min_count > 1 or X.num_rows <= most
-    suspects = [
-        name
-        for name, column in zip(X.column_names, X.columns, strict=True)
-        if pa.types.is_dictionary(column.type) or not pa.types.is_nested(column.type)
-        if all_of_them or len(pc.unique(column)) <= most
-    ]
-    columns: Iterable[Column] = ()
-    if suspects:
-        some = X.select(suspects)
-        fitted, _ = encoder.fit_transform(some, rows.weights, refuse_identifiers=False)
-        columns = fitted.columns
-    gone = frozenset(constant_names(args.file, columns, X.num_columns))
-    X = X.select([name for name in X.column_names if name not in gone])
-    warn_of_identifiers(X)
-    return rows._replace(X=X)
 
 
 def class_labels(labels: Sequence[Label]) -> NDArray[Any]:

@@ -15,9 +15,8 @@ from renyi.encoding.encoder import Encoder
 from renyi.files import MARGINALS
 from renyi.marginals.marginals import Marginals
 from renyi.sources import files
+from renyi.sources.kept_rows import KeptRows
 from renyi.warnings import warn
-
-LARGE = 700_000_000  # bytes of memory that rows may take before they are streamed
 
 
 def build(args: Args, recorded: Recorded) -> None:
@@ -26,13 +25,12 @@ def build(args: Args, recorded: Recorded) -> None:
     own = args.encoder is None
     encoder = inputs.encoder_of(args) if own else _borrowed(args)
     order = args.order or encoder.order
-    if streams.is_streamed(args, order) or streams.is_too_large(args, order, LARGE):
-        m = streams.streamed_marginals(args, encoder, args.class_conditional)
+    if order == 1:
+        m = streams.counted_rows_of(args, encoder, args.class_conditional)
     else:
-        rows = inputs.read_rows(args, encoder)
-        if own:
-            inputs.warn_of_identifiers(rows.X)
-        m = rows.marginals(encoder, args.class_conditional, order)
+        with KeptRows() as store:
+            rows = streams.coded_rows(args, encoder, store, constants=True)
+            m = rows.marginals(args.class_conditional, order)
     if own:
         inputs.warn_of_labels(m.encoder.single.columns)
     output.print_notes(output.notes_of(recorded))

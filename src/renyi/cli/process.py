@@ -13,41 +13,34 @@ from __future__ import annotations
 
 import contextlib
 import os
-import re
 import shlex
 import signal
 import sys
 import threading
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from typing import Any
 
 from renyi.cli.parser import option
 from renyi.formatting import printable
 from renyi.limits import SIGNALS
-from renyi.validation import InputError, with_advice
-
-# Parameters that options of their name set; others have a sentence for both.
-_PARAMETERS = {
-    *("alpha", "bins", "calibration", "class_conditional", "class_weight", "device"),
-    *("folds", "max_error", "method", "min_count", "n_features", "objective", "order"),
-    *("penalty", "prevalence", "rule", "test", "time_limit"),
-}
-_IN_PYTHON = r"in Python, (?:[^()]|\([^()]*\))*?"
-_QUOTED = re.compile(r"""(?<![=\w])('(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")""")
+from renyi.validation import InputError, ParameterError, with_advice
 
 
 def with_options(problem: Exception | str, known: Collection[str] = ()) -> str:
     """Return the sentence of an error or a warning, with the options that would help.
 
-    Parameters are named as the options that set them.
+    Parameters are named as the options that set them, if the command has these.
 
     >>> from renyi.validation import InputError
     >>> error = InputError("{order} needs more columns.", "drop", order=3)
     >>> with_options(error)
     '--order 3 needs more columns (--drop).'
     """
-    text = _rewritten(str(problem), known)
-    if isinstance(problem, InputError):
+    text = str(problem)
+    if isinstance(problem, ParameterError):
+        if problem.name in known:
+            text = f"{option(problem.name)} {problem.problem}"
+    elif isinstance(problem, InputError):
         text = problem.message
         for name, value in problem.parameters.items():
             text = text.replace(f"{{{name}}}", _shown(name, value))
@@ -62,38 +55,9 @@ def _shown(name: str, value: object) -> str:
     """Return an option with its value."""
     if name == "fit_intercept":
         return "--no-intercept"
-    return (
-        option(name) if value is True else f"{option(name)} {shlex.quote(str(value))}"
-    )
-
-
-def _rewritten(text: str, options: Iterable[str] = ()) -> str:
-    """Return a sentence on parameters with the options that set them.
-
-    What is for Python alone is left out, and what is for the command line opened up.
-    """
-    given = {*options}
-    quoted = list[str]()
-
-    def hide(found: re.Match[str]) -> str:
-        quoted.append(found[0])
-        return f"\0{len(quoted) - 1}\0"
-
-    text = _QUOTED.sub(hide, text)
-    text = re.sub(rf"\(({_IN_PYTHON}; )?on the command line, ([^)]+)\)", r"(\2)", text)
-    text = re.sub(rf" \({_IN_PYTHON}\)", "", text)
-    if "no_intercept" in given:
-        text = text.replace("fit_intercept=False", "--no-intercept")
-    for name in _PARAMETERS & given:
-        shown = option(name)
-        alone = rf"(?<![\w'\"./-]){name}"
-        text = re.sub(rf"{alone}=True\b", shown, text)
-        text = re.sub(rf"{alone}='?([^\s',;:)]*[^\s',;:).])'?", rf"{shown} \1", text)
-        if "_" in name:
-            text = re.sub(rf"{alone}(?![\w'\"=])", shown, text)
-    if "--calibration" in text:
-        text = text.replace("or None", "or none")
-    return re.sub(r"\0(\d+)\0", lambda found: quoted[int(found[1])], text)
+    if value is True:
+        return option(name)
+    return f"{option(name)} {shlex.quote(str(value))}"
 
 
 class PrintableStream:

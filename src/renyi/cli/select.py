@@ -16,18 +16,19 @@ from renyi.cli.fit_text import fit_text, one_line
 from renyi.cli.inputs import check_not_given, with_source
 from renyi.cli.output import Args, Facts, Recorded
 from renyi.cli.parser import SMALL
-from renyi.cli.streams import KeptRows, counted
+from renyi.cli.streams import CodedRows, counted
 from renyi.correlation import hgr_lower_bound, hgr_matrix, ranking
 from renyi.counting.sparse_counts import counts_bytes
 from renyi.encoding.columns import label_text
 from renyi.encoding.rows import TrainingRows
 from renyi.files import MARGINALS
-from renyi.fitting import Fit, check_counts
+from renyi.fitting import Fit
 from renyi.formatting import number_of_rows, rounded_down, wrapped
 from renyi.marginals.consistency import has_few_rows, n_indicators
 from renyi.marginals.marginals import Marginals
 from renyi.selecting import Selection, SelectionSettings, select_counts, select_rows
 from renyi.selection import WIDTH
+from renyi.sources.kept_rows import KeptRows
 from renyi.warnings import warn
 
 if TYPE_CHECKING:
@@ -55,7 +56,8 @@ def run(args: Args, recorded: Recorded) -> None:
         rule=args.rule,
     )
     learner = SelectionLearner(settings)
-    fit, model, _ = train(args, learner)
+    with KeptRows() as store:
+        fit, model, _ = train(args, learner, store)
     chosen = learner.selection
     assert chosen is not None
     _warn_of_many_labels(chosen)
@@ -80,33 +82,22 @@ def _drawn(chosen: Selection) -> Figure:
 class SelectionLearner:
     """Selects columns, and trains a model of these."""
 
-    class_pairs = False
-    needs_rows = False
-    prefers_rows = False
-
     def __init__(self, settings: SelectionSettings) -> None:
         self.settings = settings
-        self.order = settings.order
         self.selection: Selection | None = None
 
-    def on_rows(self, rows: TrainingRows) -> Fit:
-        """Select by rows."""
-        self.selection = select_rows(rows, self.settings)
-        return self.selection.fit
+    def on_rows(self, rows: CodedRows) -> tuple[Fit, TrainingRows | None]:
+        """Select by rows, which are needed in memory."""
+        order = self.settings.order
+        training_rows = rows.joined() if order == 1 else rows.in_tuples(order)
+        self.selection = select_rows(training_rows, self.settings)
+        return self.selection.fit, training_rows
 
     def on_counts(self, m: Marginals) -> Fit:
         """Select by counts, of whatever order they are."""
         settings = replace(self.settings, order=m.order)
         self.selection = select_counts(m, settings)
         return self.selection.fit
-
-    def on_stream(
-        self, m: Marginals, kept: KeptRows
-    ) -> tuple[Fit, TrainingRows | None]:
-        """Select by the rows that were counted."""
-        check_counts(m, self.settings.refit_settings(len(m.classes)))
-        rows = kept.joined()
-        return self.on_rows(rows), rows
 
 
 def _warn_of_many_labels(selection: Selection) -> None:

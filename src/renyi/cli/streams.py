@@ -1,153 +1,270 @@
-"""Rows that are counted as they are read, from files, queries and databases.
+"""The rows that a command line names: files, queries and tables of databases.
 
-Options mean the same as for rows in memory (`renyi.cli.inputs`), and the counts are the
-same. What has to be seen of all rows together, such as a target with a single class, is
-checked of the counts (`renyi.encoding.rules`).
+There is one way from any of them to a model. The rows are read as a stream and become
+codes (`CodedRows`), in memory while they are few and in a temporary file beyond. A
+target with a single class, a constant column and such are told from the codes
+(`renyi.encoding.rules`). A command that needs no rows counts pairs as it reads.
 """
 
 from __future__ import annotations
 
 import dataclasses
-import math
-from collections.abc import Iterator
+import operator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
+from functools import reduce
+from typing import NamedTuple
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from renyi.cli import inputs
 from renyi.cli.output import Args, Meter
-from renyi.encoding.arrow import weight_floats, without_views
-from renyi.encoding.columns import Column, Columns, Levels
-from renyi.encoding.encoder import Encoder, target_encoder
-from renyi.encoding.rows import RowSample, TrainingRows
+from renyi.crossfitting import CrossFit, CrossFitSettings, cross_fit_table
+from renyi.encoding.arrow import requested_floats, weight_floats, without_views
+from renyi.encoding.columns import Column, Columns, Levels, factorized, label_text
+from renyi.encoding.encoder import Encoder, check_usable, target_encoder
+from renyi.encoding.rows import RowSample, TrainingRows, counted_target
 from renyi.encoding.rules import (
     check_classes,
+    check_labels,
     check_names,
+    check_target,
     counted_rows,
     missing_texts,
 )
-from renyi.files import MARGINALS
+from renyi.encoding.tuples import TupleEncoder, encoder_of_order
+from renyi.fitting import Settings
 from renyi.limits import check_memory, memory_budget
-from renyi.marginals.marginals import Marginals
+from renyi.marginals.marginals import Marginals, count_rows
 from renyi.sources import databases, files, suffixes
-from renyi.sources.kept_rows import CountedRows
+from renyi.sources.files import CountRequest
+from renyi.sources.kept_rows import KeptRows
 
-
-def is_streamed(args: Args, order: int) -> bool:
-    """Whether the options are those of rows that are counted as they are read.
-
-    Features of several columns (`order`) need the rows in memory.
-    """
-    options = (args.where, args.sql, args.table)
-    given = len(args.files) != 1 or any(options)
-    given = given or databases.is_database(args.file) or files.is_searched(args.file)
-    if given and order > 1:
-        raise ValueError(
-            f"Features of {order} columns need the rows in memory: name one file, "
-            "without --where, --sql and --table."
-        )
-    return given
-
-
-def is_too_large(args: Args, order: int = 1, most: float = math.inf) -> bool:
-    """Whether the rows of a file would take more memory than a job may, or `most`."""
-    if args.file.endswith(MARGINALS):
-        return False
-    (file,), budget = inputs.opened_tables(args), memory_budget()
-    needed = files.memory(file, min(budget, most))
-    if order > 1:
-        what = f"Features of {order} columns cannot be counted as rows are read, and"
-        check_memory(needed, f"{what} holding the rows of {file.path}")
-        return False
-    return needed > min(budget, most)
+_ROW_BYTES = 9  # in memory, of a row's class and weight; a code has one or two
 
 
 def counted(args: Args) -> Marginals:
-    """Return the marginals of a file, or those of a table, counted."""
-    if args.file.endswith(MARGINALS):
+    """Return the marginals of a file, or of its rows without constant columns."""
+    if inputs.names_counts(args):
         return inputs.chosen_marginals(args)
     encoder = inputs.encoder_of(args)
-    within = args.class_conditional
-    if is_too_large(args):
-        m = streamed_marginals(args, encoder, within, False)
-    else:
-        m = inputs.usable_rows(args, encoder).marginals(encoder, within)
+    m = counted_rows_of(args, encoder, args.class_conditional)
+    features = [column for column in m.columns if column.name != m.target]
+    constant = {*inputs.constant_names(_named(args), features, len(features))}
+    if constant:
+        m = m.select(name for name in m.feature_names if name not in constant)
     inputs.warn_of_labels(m.encoder.columns)
     return m
 
 
-def streamed_marginals(
-    args: Args,
-    encoder: Encoder,
-    class_conditional: bool = False,
-    constants: bool = True,
-    rows: CountedRows | None = None,
+def counted_rows_of(
+    args: Args, encoder: Encoder, class_conditional: bool = False
 ) -> Marginals:
-    """Count the rows that the command line names; `rows` keeps those of files."""
-    if any(name.endswith(MARGINALS) for name in args.files):
-        raise ValueError(
-            f"{_named(args)} cannot be read as rows: add marginals with 'renyi "
-            "marginals merge'."
-        )
-    with opened_rows(args, encoder) as tables:
-        m = _count(args, tables, encoder, class_conditional, rows)
+    """Count the pairs of the rows that the command line names."""
+    with opened_rows(args, encoder) as tables, Meter() as meter:
+        request = _request(args, tables, encoder, class_conditional)
+        m = files.count(tables or None, request, meter)
     check_classes(m.classes, m.target)
-    m = _with_text_classes(m)
-    return m if constants else _without_constants(args, m)
+    return _with_text_classes(m)
 
 
-def _without_constants(args: Args, m: Marginals) -> Marginals:
-    """Return marginals without columns that do not tell rows apart."""
-    features = [column for column in m.columns if column.name != m.target]
-    source = args.file or "the query"
-    constant = {*inputs.constant_names(source, features, len(features))}
-    if not constant:
-        return m
-    return m.select(name for name in m.feature_names if name not in constant)
+class CodedRows(NamedTuple):
+    """The rows of a command as codes of single columns."""
 
+    encoder: Encoder
+    target: Column
+    store: KeptRows
 
-@dataclasses.dataclass
-class KeptRows:
-    """The rows that were counted, to train on."""
+    @property
+    def n(self) -> int:
+        """Number of rows."""
+        return self.store.n
 
-    marginals: Marginals
-    rows: CountedRows
-
-    def joined(self, codes: bool = True, n: int | None = None) -> TrainingRows:
-        """Join all rows, or their weights alone; of n rows in all the sample.
-
-        Where leave-one-out makes use of rows, their codes are small beside the counts.
-        """
-        m = self.marginals
-        seen = 0
-        blocks = []
-        if codes and n is None:
-            n_rows = self.rows.n
-            size = n_rows * len(m.encoder.columns)
-            check_memory(size, f"Holding the codes of {n_rows:,} rows")
-        for block in self.blocks(codes):
-            blocks.append(block if n is None else RowSample.of(block, seen, n).rows)
-            seen += len(block.y)
-        return TrainingRows(
-            m.encoder,
-            m.columns.named(m.target),
-            np.concatenate([block.codes for block in blocks], axis=1),
-            np.concatenate([block.y for block in blocks]),
-            np.concatenate([block.weights for block in blocks]) if m.weighted else None,
-        )
+    @property
+    def n_indicators(self) -> int:
+        """Number of categories of all columns."""
+        return int(self.encoder.columns.sizes.sum())
 
     def blocks(self, codes: bool = True) -> Iterator[TrainingRows]:
-        """Yield the rows, block by block, or their weights alone."""
-        m = self.marginals
-        columns = self.rows.columns
-        places = columns.places(m.encoder.feature_names if codes else [])
+        """Yield the rows, block by block; without codes, their classes and weights."""
+        columns = self.store.columns
+        places = columns.places(self.encoder.feature_names if codes else [])
         labels = inputs.class_labels(columns[-1].categories).tolist()
-        y = np.array([m.classes.index(label) for label in labels])
-        target = m.columns.named(m.target)
-        for block, weights in self.rows.blocks([*places, -1]):
-            classes = y[block[-1]]
-            yield TrainingRows(m.encoder, target, block[:-1], classes, weights)
+        classes = np.array([self.target.categories.index(label) for label in labels])
+        for block, weights in self.store.blocks([*places, -1]):
+            y = classes[block[-1]]
+            yield TrainingRows(self.encoder, self.target, block[:-1], y, weights)
+
+    def joined(self) -> TrainingRows:
+        """Return all rows in memory."""
+        size = self.n * (len(self.encoder.columns) + _ROW_BYTES)
+        check_memory(size, f"Holding the codes of {self.n:,} rows")
+        return self._concatenated(list(self.blocks()))
+
+    def sample(self) -> TrainingRows:
+        """Return the rows that calibrate probabilities."""
+        start = 0
+        samples = []
+        for block in self.blocks():
+            samples.append(RowSample.of(block, start, self.n).rows)
+            start += len(block.y)
+        return self._concatenated(samples)
+
+    def weights(self) -> TrainingRows:
+        """Return the classes and weights of all rows, without codes."""
+        return self._concatenated(list(self.blocks(codes=False)))
+
+    def _concatenated(self, blocks: list[TrainingRows]) -> TrainingRows:
+        weights = None
+        if self.store.weighted:
+            weights = np.concatenate([block.weights for block in blocks])
+        return TrainingRows(
+            self.encoder,
+            self.target,
+            np.concatenate([block.codes for block in blocks], axis=1),
+            np.concatenate([block.y for block in blocks]),
+            weights,
+        )
+
+    def in_tuples(self, order: int) -> TrainingRows:
+        """Return all rows in memory, as codes of tuples of columns."""
+        rows = self.joined()
+        encoder = encoder_of_order(self.encoder.settings(), order)
+        assert isinstance(encoder, TupleEncoder)
+        fitted = encoder.learned(self.encoder.columns, rows.codes)
+        codes = fitted.of_codes(rows.codes)
+        return dataclasses.replace(rows, encoder=fitted, codes=codes)
+
+    def marginals(self, class_conditional: bool, order: int = 1) -> Marginals:
+        """Count the pairs of the rows, block by block."""
+        if order > 1:
+            return count_rows(self.in_tuples(order), class_conditional)
+        parts = (count_rows(block, class_conditional) for block in self.blocks())
+        return reduce(operator.add, parts)
+
+    def shares(self) -> dict[str, float]:
+        """Return the share of each class."""
+        K = len(self.target.categories)
+        totals = np.zeros(K)
+        for block in self.blocks(codes=False):
+            totals += np.bincount(block.y, block.sample_weight, K)
+        labels = map(label_text, self.target.categories)
+        return dict(zip(labels, (totals / totals.sum()).tolist(), strict=True))
+
+
+def coded_rows(
+    args: Args, encoder: Encoder, store: KeptRows, constants: bool = False
+) -> CodedRows:
+    """Read the rows that the command line names; drop `constants` unless wanted."""
+    with opened_rows(args, encoder) as tables, Meter() as meter:
+        request = _request(args, tables, encoder.single)
+        files.code_rows(tables, request, store, meter)
+    *features, target = store.columns
+    labels = inputs.class_labels(target.categories).tolist()
+    answer = Column(target.name, Levels("label", tuple(sorted(labels))))
+    if not constants:
+        names = {*inputs.constant_names(_named(args), features, len(features))}
+        features = [column for column in features if column.name not in names]
+    settings = encoder.single.settings()
+    fitted = dataclasses.replace(settings, columns=Columns.of(features))
+    check_usable(fitted)
+    return CodedRows(fitted, answer, store)
+
+
+# ---- cells in memory, for methods that learn what the columns are themselves
+
+
+class Table(NamedTuple):
+    """The cells of the rows that count, and their classes, in memory."""
+
+    target: str
+    encoder: Encoder
+    X: pa.Table
+    y: pd.Series
+
+    def shares(self) -> dict[str, float]:
+        """Return the share of each class."""
+        codes, labels = factorized(self.y.to_numpy(), sort=True)
+        totals = np.bincount(codes, minlength=len(labels)) / len(codes)
+        pairs = zip(labels.tolist(), totals.tolist(), strict=True)
+        return {label_text(label): share for label, share in pairs}
+
+    def marginals(self, class_conditional: bool, order: int = 1) -> Marginals:
+        """Return the counts of their pairs."""
+        return Marginals.from_data(
+            self.X,
+            self.y,
+            encoder=self.encoder,
+            class_conditional=class_conditional,
+            order=order,
+            target=self.target,
+        )
+
+    def cross_fit(self, settings: Settings, halving: CrossFitSettings) -> CrossFit:
+        """Train on halves of the rows that certify each other."""
+        labels = check_labels(self.y, self.X.num_rows)
+        encoder = encoder_of_order(self.encoder, settings.order)
+        return cross_fit_table(self.X, labels, self.y, encoder, settings, halving)
+
+
+def read_table(args: Args, encoder: Encoder, command: str) -> Table:
+    """Read the cells of one file, or of one table of a database."""
+    if len(args.files) != 1 or args.where or args.sql or files.is_searched(args.file):
+        raise ValueError(
+            f"{command} needs the rows in memory: name one file or one --table, "
+            "without --where and --sql."
+        )
+    with opened_rows(args, encoder) as (file,):
+        size = files.memory(file, memory_budget())
+        check_memory(size, f"Holding the rows of {file.path}")
+        names = file.schema.names
+        target, columns, kinds = inputs.chosen_columns(args, file.path, names, encoder)
+        read_as = kinds | files.column_kinds(encoder.single)
+        table = files.read_table(file, columns, missing=encoder.missing, kinds=read_as)
+    for k, (name, column) in enumerate(zip(columns, table.columns, strict=True)):
+        if kinds.get(name) == "number":
+            table = table.set_column(k, name, requested_floats(name, column))
+        elif kinds.get(name) == "label" and not pa.types.is_string(column.type):
+            table = table.set_column(k, name, column.dictionary_encode())
+    answer, codes, known = counted_target(table[target], target, encoder, None)
+    if not known.all():
+        table = without_views(table).filter(pa.array(known))
+    check_target(answer, len(codes))
+    check_classes(answer.categories, target)
+    labels = inputs.class_labels(answer.categories)[codes]
+    y = pd.Series(labels, name=target, dtype=labels.dtype)
+    X = table.drop_columns([target])
+    inputs.warn_of_identifiers(X)
+    return Table(target, encoder, X, y)
+
+
+def without_constants(args: Args, table: Table) -> Table:
+    """Return a table without the columns that do not tell its rows apart."""
+    X = table.X
+    # Few columns are suspect, and a look at their cells costs less than their codes.
+    most = 2 + len(table.encoder.missing)
+    every_column = table.encoder.min_count > 1 or X.num_rows <= most
+    suspects = [
+        name
+        for name, column in zip(X.column_names, X.columns, strict=True)
+        if pa.types.is_dictionary(column.type) or not pa.types.is_nested(column.type)
+        if every_column or len(pc.unique(column)) <= most
+    ]
+    columns: Sequence[Column] = ()
+    if suspects:
+        fitted, _ = table.encoder.fit_transform(
+            X.select(suspects), refuse_identifiers=False
+        )
+        columns = fitted.columns
+    constant = frozenset(inputs.constant_names(args.file, columns, X.num_columns))
+    names = [name for name in X.column_names if name not in constant]
+    return table._replace(X=X.select(names))
+
+
+# ---- what is read
 
 
 def _named(args: Args) -> str:
@@ -160,51 +277,57 @@ def _named(args: Args) -> str:
     return f"{args.files[0]}{more}"
 
 
-def _count(
+def _request(
     args: Args,
     tables: list[files.TableFile],
     encoder: Encoder,
-    class_conditional: bool,
-    rows: CountedRows | None,
-) -> Marginals:
+    class_conditional: bool = False,
+) -> CountRequest:
+    """Return what the command line asks for; warn of columns that number the rows."""
     missing = missing_texts(encoder.missing)
     source = tables[0] if args.sql is None else files.query(args.sql, missing, tables)
     names = source.schema.names
     target, columns, kinds = inputs.chosen_columns(args, _named(args), names, encoder)
-    columns = [name for name in columns if name not in (target, args.weight)]
-    if not encoder.columns and args.sql is None:  # of the first rows with a target
-        suspects = [name for name in columns if name not in kinds]
-        weight = [] if args.weight is None else [args.weight]
-        read = [*suspects, target, *weight]
-        as_text = dict.fromkeys(weight, "verbatim")
-        first, whole = files.first_rows(tables[0], read, encoder.missing, as_text)
-        if first.num_rows:
-            counted = None
-            with suppress(ValueError, TypeError):  # told when such rows are counted
-                answer, (codes,) = target_encoder(encoder).fit_transform(
-                    first.select([target]), refuse_identifiers=False
-                )
-                labels = np.array(answer.columns[0].categories, object)
-                counted = labels[codes] != None  # noqa: E711, cell by cell
-                for name in weight:
-                    counted = counted_rows(counted, weight_floats(name, first[name]))
-            if counted is not None:
-                some = without_views(first).filter(pa.array(counted)).select(suspects)
-                inputs.warn_of_identifiers(some, "" if whole else "the first ")
-    with Meter() as meter:
-        return files.marginals(
-            tables or None,
-            target,
-            encoder,
-            class_conditional,
-            columns,
-            None if isinstance(source, databases.DatabaseTable) else args.where,
-            args.sql,
-            args.weight,
-            meter,
-            kinds=kinds,
-            rows=rows,
+    features = [name for name in columns if name not in (target, args.weight)]
+    if not encoder.columns and args.sql is None:
+        suspects = [name for name in features if name not in kinds]
+        _warn_of_identifiers(args, tables[0], suspects, target, encoder)
+    return CountRequest(
+        target,
+        encoder,
+        class_conditional,
+        features,
+        None if isinstance(source, databases.DatabaseTable) else args.where,
+        args.sql,
+        args.weight,
+        kinds,
+    )
+
+
+def _warn_of_identifiers(
+    args: Args,
+    table: files.TableFile,
+    suspects: list[str],
+    target: str,
+    encoder: Encoder,
+) -> None:
+    """Warn of columns whose first countable cells are nearly all different."""
+    weight = [] if args.weight is None else [args.weight]
+    read = [*suspects, target, *weight]
+    as_text = dict.fromkeys(weight, "verbatim")
+    first, whole = files.first_rows(table, read, encoder.missing, as_text)
+    if not first.num_rows:
+        return
+    with suppress(ValueError, TypeError):  # reported when such rows are read
+        answer, (codes,) = target_encoder(encoder).fit_transform(
+            first.select([target]), refuse_identifiers=False
         )
+        labels = np.array(answer.columns[0].categories, object)
+        known = labels[codes] != None  # noqa: E711, cell by cell
+        for name in weight:
+            known = counted_rows(known, weight_floats(name, first[name]))
+        some = without_views(first).filter(pa.array(known)).select(suspects)
+        inputs.warn_of_identifiers(some, "" if whole else "the first ")
 
 
 def in_database(args: Args) -> bool:

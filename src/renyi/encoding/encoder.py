@@ -40,7 +40,7 @@ from renyi.encoding.columns import (
     numbered_names,
     plain_label,
 )
-from renyi.validation import InputError
+from renyi.validation import InputError, ParameterError
 
 Weights = NDArray[np.float64] | None
 
@@ -94,11 +94,13 @@ class Encoder:
         if self.unseen not in ("mean", "error"):
             raise ValueError(f"unseen must be 'mean' or 'error', not {self.unseen!r}.")
         if not self.min_count >= 1:
-            raise ValueError(f"min_count must be at least 1, not {self.min_count!r}")
+            raise ParameterError(
+                "min_count", f"must be at least 1, not {self.min_count!r}."
+            )
         whole = isinstance(self.bins, (int, np.integer)) and self.bins is not True
         if not whole or self.bins < 2:
-            raise ValueError(
-                f"bins must be a whole number of at least 2, not {self.bins!r}."
+            raise ParameterError(
+                "bins", f"must be a whole number of at least 2, not {self.bins!r}."
             )
         if isinstance(self.missing, str):
             raise ValueError(

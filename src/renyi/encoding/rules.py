@@ -48,7 +48,7 @@ from renyi.encoding.columns import (
     label_text,
     numbered_names,
 )
-from renyi.validation import InputError
+from renyi.validation import InputError, ParameterError
 from renyi.warnings import warn
 
 Floats = NDArray[np.float64]
@@ -528,18 +528,21 @@ def class_factors(
         return np.ones(K)
     if isinstance(weights, str):
         if weights != "balanced":
-            raise ValueError(
-                f"class_weight must be a dict, 'balanced' or None, not {weights!r}."
+            raise ParameterError(
+                "class_weight", f"must be a dict, 'balanced' or None, not {weights!r}."
             )
         return np.asarray(counts.sum() / (K * np.maximum(counts, 1e-300)))
     known = classes.tolist()
     for label, weight in weights.items():
         if label not in known:
-            raise ValueError(f"class_weight names {label!r}, which is not a class.")
+            raise ParameterError(
+                "class_weight", f"names {label!r}, which is not a class."
+            )
         if not 0 < weight <= sys.float_info.max:  # an integer may be larger
-            raise ValueError(
-                f"class_weight gives {label!r} the weight {weight!r}: weights of "
-                "classes must be positive and finite."
+            raise ParameterError(
+                "class_weight",
+                f"gives {label!r} the weight {weight!r}: weights of classes must be "
+                "positive and finite.",
             )
     return np.array([float(weights.get(c, 1)) for c in known])
 

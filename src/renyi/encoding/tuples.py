@@ -36,7 +36,7 @@ from renyi.encoding.columns import (
     label_text,
 )
 from renyi.encoding.encoder import Encoder, Weights
-from renyi.validation import check_whole
+from renyi.validation import InputError, check_whole
 
 NEW = "(new)"
 MAX_FEATURES = 200_000
@@ -95,10 +95,14 @@ class TupleEncoder(Encoder):
         single, codes = self.single.fit_transform(
             X, sample_weight, refuse_identifiers=refuse_identifiers
         )
-        subsets = _subsets(single.columns, self.order, codes.shape[1])
-        columns = Columns.of(_learned(single.columns, S, codes) for S in subsets)
-        fitted = dataclasses.replace(self, columns=columns, base=single.columns)
+        fitted = self.learned(single.columns, codes)
         return fitted, fitted.of_codes(codes)
+
+    def learned(self, base: Columns, codes: NDArray[Any]) -> TupleEncoder:
+        """Return the encoder of the tuples that occur in codes of some columns."""
+        subsets = _subsets(base, self.order, codes.shape[1])
+        columns = Columns.of(_learned(base, S, codes) for S in subsets)
+        return dataclasses.replace(self, columns=columns, base=base)
 
     def transform(self, X: TableLike) -> NDArray[Any]:
         """Codes of X, one row per tuple; one with an unseen label has ``size``."""
@@ -183,9 +187,10 @@ def encoder_of_order(encoder: Encoder | None, order: int) -> Encoder:
     if order in (1, encoder.order):
         return encoder
     if encoder.order > 1:
-        raise ValueError(
-            f"The encoder makes tuples of {encoder.order} columns, but order={order} "
-            "was requested: give an encoder of single columns."
+        raise InputError(
+            f"The encoder makes tuples of {encoder.order} columns, but {{order}} "
+            "was requested: give an encoder of single columns.",
+            order=order,
         )
     settings = _settings(encoder.settings())
     return TupleEncoder(**settings, order=int(order), base=encoder.columns)
@@ -201,22 +206,27 @@ def _subsets(columns: Columns, order: int, n: int) -> Iterable[tuple[int, ...]]:
     """Return the tuples of columns, if their number can be dealt with."""
     d = len(columns)
     if d < order:
-        raise ValueError(
-            f"order={order} needs at least {order} columns, and the table has {d} "
-            "feature(s)."
+        raise InputError(
+            f"{{order}} needs at least {order} columns, and the table has {d} "
+            "feature(s).",
+            order=order,
         )
     count = math.comb(d, order)
     if count > MAX_FEATURES or count * n > _MAX_CODES:
-        raise ValueError(
-            f"order={order} makes {count:,} features of {d:,} columns, too many: "
-            "select columns first, or use a lower order."
+        raise InputError(
+            f"{{order}} makes {count:,} features of {d:,} columns, too many: "
+            "select columns first, or use a lower order.",
+            order=order,
         )
     largest = math.prod(sorted((columns.sizes + 1).tolist())[-order:])
     if largest > _MAX_TUPLES:
         name = columns.names[int(columns.sizes.argmax())]
-        raise ValueError(
-            f"order={order} makes a feature of {largest:,} tuples; column {name!r} has "
-            f"{columns.sizes.max():,} labels: merge rare ones with min_count."
+        raise InputError(
+            f"{{order}} makes a feature of {largest:,} tuples; column {name!r} "
+            f"has {columns.sizes.max():,} labels: merge rare ones.",
+            "min_count",
+            python="min_count",
+            order=order,
         )
     return combinations(range(d), order)
 

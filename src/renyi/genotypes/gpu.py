@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from renyi.validation import import_extra
+from renyi.validation import InputError, import_extra
 
 if TYPE_CHECKING:
     from renyi.genotypes.packed import PackedGenotypes
@@ -39,23 +39,24 @@ _CHARACTERS = 2**30  # bytes of unpacked genotypes at a time
 @cache
 def module() -> tuple[Any, Any]:
     """Return CuPy and the compiled kernels, or say what is missing."""
-    need = "device='cuda' needs CuPy, which is not installed"
-    cupy = import_extra("cupy", "gpu", need, ", or use device='cpu'")
+    need = "The GPU needs CuPy, which is not installed"
+    cupy = import_extra("cupy", "gpu", need, ", or use the CPU")
     try:
         devices = cupy.cuda.runtime.getDeviceCount()
     except cupy.cuda.runtime.CUDARuntimeError:
         devices = 0
     if not devices:
-        raise RuntimeError(
-            "device='cuda' needs an NVIDIA GPU, but none was found (or it has no "
-            "driver): use device='cpu'."
+        raise InputError(
+            "There is no NVIDIA GPU here, or it has no driver: use {device}.",
+            device="cpu",
         )
     capability = cupy.cuda.Device().compute_capability  # such as "90", of 9.0
     if int(capability) < _CAPABILITY:
-        raise RuntimeError(
-            f"device='cuda' needs a GPU of compute capability {_CAPABILITY // 10}.0 or "
-            f"newer (Ampere), but this one has {capability[:-1]}.{capability[-1]}: use "
-            "device='cpu'."
+        raise InputError(
+            f"A GPU needs the compute capability {_CAPABILITY // 10}.0 or newer "
+            f"(Ampere), but this one has {capability[:-1]}.{capability[-1]}: use "
+            "{device}.",
+            device="cpu",
         )
     kernels = cupy.RawModule(code=kernel_source(), options=("-std=c++17",))
     kernels.get_function("sums").max_dynamic_shared_size_bytes = 2_048 * _SPAN
@@ -89,7 +90,7 @@ class DeviceGenotypes:
             raise MemoryError(
                 f"{self.n:,} samples of {self.d:,} variants need "
                 f"{(needed + 400 * self.d) / 1e9:.1f} GB on the GPU, but only "
-                f"{free / 1e9:.1f} GB are free: use fewer variants, or device='cpu'."
+                f"{free / 1e9:.1f} GB are free: use fewer variants, or the CPU."
             )
         self._data = cp.zeros((self.d, self._pitch), cp.uint8)
         width = G.data.shape[1]

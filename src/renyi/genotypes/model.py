@@ -31,7 +31,7 @@ from renyi.limits import memory_budget
 from renyi.solvers.calibration import Calibration, temperature
 from renyi.solvers.metrics import auc, left_out_auc
 from renyi.solvers.ridge import AlphaChoice, LeftOut, check_alpha
-from renyi.validation import check_choice
+from renyi.validation import InputError, check_choice
 
 Floats = NDArray[np.float64]
 
@@ -325,9 +325,10 @@ def _known_samples(
     classes, labels = np.unique(_known(y, n, "y"), return_inverse=True)
     if len(classes) != 2:
         few = ", ".join(map(repr, classes[:5].tolist()))
-        raise ValueError(
+        raise InputError(
             f"y must have two classes, but has {len(classes)} ({few}): keep the "
-            "samples of two (on the command line, --classes A B)."
+            "samples of two.",
+            "classes",
         )
     C = _covariates(covariates, n)
     return classes, Samples(labels.astype(np.int64), C, _groups(groups, n))

@@ -56,6 +56,7 @@ from renyi.limits import check_memory
 from renyi.plots import axes, literal
 from renyi.rules import decide, logistic, project, reweighted
 from renyi.solvers.calibration import Calibration
+from renyi.validation import InputError
 
 Floats = NDArray[np.float64]
 
@@ -246,9 +247,10 @@ class GenotypeScores:
         lacking = [name for name in self.covariates if name not in known]
         if lacking:
             names = ", ".join(map(repr, lacking))
-            raise ValueError(
-                f"covariates of the model are not given: {names}: give them (in "
-                "Python, covariates=table; on the command line, --covar FILE)."
+            raise InputError(
+                f"The model has covariates that are not given: {names}.",
+                "covar",
+                python="covariates=table",
             )
         columns = [np.asarray(known[name], np.float64) for name in self.covariates]
         X = np.column_stack(columns)
@@ -268,9 +270,10 @@ class GenotypeScores:
             p = logistic(t, self.calibration.factor(2))
         if prevalence is not None:
             if self.share is None:
-                raise ValueError(
-                    f"prevalence={prevalence} cannot be applied: the model does not "
-                    "store the shares of the classes in training."
+                raise InputError(
+                    "{prevalence} cannot be applied: the model does not store the "
+                    "shares of the classes in training.",
+                    prevalence=prevalence,
                 )
             odds = math.exp(intercept_at(0.0, self.share, prevalence))
             p = reweighted(p, odds, decide(p * [1, odds]))

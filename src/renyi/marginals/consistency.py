@@ -270,9 +270,10 @@ def _check_classes(m: Marginals, inner: NDArray[Any], tolerance: float) -> None:
 def class_pairs(m: Marginals, reason: str) -> NDArray[Any]:
     """Return the pair counts within each class; without them, say what needs them."""
     if m.class_counts is None:
-        raise ValueError(
+        raise InputError(
             f"{reason} needs the pair counts within each class: build the marginals "
-            "with class_conditional=True."
+            "with {class_conditional}.",
+            class_conditional=True,
         )
     return m.class_counts
 

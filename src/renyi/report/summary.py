@@ -241,7 +241,7 @@ def warnings(
             f"wrong on {percent(c.majority[1])}."
         )
         if c.order == 1 and len(c.steps) < 3:
-            text += " The exact worst case may be far lower: report with --exact."
+            text += " The exact worst case may be far lower: ask for an exact report."
         texts.append(text)
     return [*map(capitalised, dict.fromkeys(texts))]
 

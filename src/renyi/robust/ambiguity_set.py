@@ -30,6 +30,7 @@ from renyi.encoding.columns import MISSING_TEXT, Column, Columns, Levels
 from renyi.limits import check_memory
 from renyi.marginals.marginals import Marginals
 from renyi.solvers.programs import Program, Solution, solve
+from renyi.validation import InputError
 
 Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]
@@ -179,8 +180,10 @@ class Ambiguity:
         """Places of the cells of all pairs that have a table, and of the columns."""
         known = {table.features for table in self.tables}
         if any(len(features) > 2 for features in known):
-            raise ValueError(
-                "method='lp' takes tables of at most two features: use method='exact'."
+            raise InputError(
+                "The linear program takes tables of at most two features: use "
+                "{method}.",
+                method="exact",
             )
         pairs = sorted((f[0], f[1]) for f in known if len(f) == 2)
         return Layout(pairs, self.sizes)

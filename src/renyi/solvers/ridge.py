@@ -41,6 +41,7 @@ from renyi.counting.onehot import dense, offsets
 from renyi.counting.sparse_counts import Table, is_sparse
 from renyi.encoding.rows import in_sample
 from renyi.encoding.tuples import Factors
+from renyi.validation import InputError, ParameterError
 
 Floats = NDArray[np.float64]
 
@@ -275,9 +276,10 @@ def fit_primal(
 def check_rows(alpha: float | str, rows: Rows | None) -> None:
     """Raise an error if leave-one-out is asked for without rows."""
     if alpha == "loo" and rows is None:
-        raise ValueError(
-            "alpha='loo' needs the rows, but only marginals are given: use 'auto' "
-            "(generalised cross-validation) or a number."
+        raise InputError(
+            "{alpha} needs the rows, but only marginals are given: use 'auto' "
+            "(generalised cross-validation) or a number.",
+            alpha="loo",
         )
 
 
@@ -388,10 +390,14 @@ def check_alpha(alpha: float | str) -> float | str:
     """Return a valid `alpha`; anything else is an error."""
     if isinstance(alpha, str):
         if alpha not in ("auto", "loo"):
-            raise ValueError(f"alpha must be a number, 'auto' or 'loo', not {alpha!r}.")
+            raise ParameterError(
+                "alpha", f"must be a number, 'auto' or 'loo', not {alpha!r}."
+            )
         return alpha
     if isinstance(alpha, bool) or not 0 <= alpha <= sys.float_info.max:
-        raise ValueError(f"alpha must be finite and not negative, not {alpha!r}.")
+        raise ParameterError(
+            "alpha", f"must be finite and not negative, not {alpha!r}."
+        )
     return float(alpha)
 
 

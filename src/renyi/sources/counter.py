@@ -19,21 +19,14 @@ from numpy.typing import NDArray
 
 from renyi.counting import sparse_counts
 from renyi.counting.pair_counts import check_table_size, class_pair_counts, pair_counts
-from renyi.encoding.columns import Column, Columns
-from renyi.encoding.encoder import target_encoder
 from renyi.encoding.rules import (
-    NO_ROWS,
-    NO_WEIGHT,
     check_identifiers,
     check_target,
     check_total,
     counted_rows,
-    no_counted_rows_error,
-    no_target_error,
 )
 from renyi.marginals.marginals import Marginals
-from renyi.sources.kept_rows import Move, Piece
-from renyi.sources.profile import BinEncoder, LabelEncoder
+from renyi.sources.profile import code_encoders, final_columns, no_rows_error
 from renyi.sources.spec import (
     ROWS,
     Arrays,
@@ -74,11 +67,7 @@ class PairCounter(Summary):
             )
         self.left_out = 0  # rows without a target
         self._weight = 0.0
-        missing = spec.missing
-        self._encoders = [
-            (BinEncoder if each.kind == "number" else LabelEncoder)(name, each, missing)
-            for name, each in spec.by_name.items()
-        ]
+        self._encoders = code_encoders(spec)
         weighted = spec.weight is not None
         self._table = PairTable(spec.names, weighted, spec.class_conditional)
         self._sizes = [encoder.size for encoder in self._encoders]
@@ -86,7 +75,6 @@ class PairCounter(Summary):
         self._codes = np.empty((len(spec.names), 0), np.uint8)
         self._weights = np.empty(0)
         self._waiting = 0
-        self._pieces: list[Piece] = []  # of the rows that are kept
 
     def add(self, batch: pa.RecordBatch | pa.Table) -> None:
         """Count the rows of a batch.
@@ -116,10 +104,6 @@ class PairCounter(Summary):
         if weights is not None:
             self._weights[self._waiting : self._waiting + count] = weights[rows]
             self._weight += float(weights[rows].sum())
-        if self.kept is not None and count:
-            some = slice(self._waiting, self._waiting + count)
-            own = None if weights is None else self._weights[some]
-            self._pieces.append(self.kept.write(self._codes[:, some], own))
         # Last, so that rows with a cell that is refused have not been counted.
         self.n += count
         self.left_out += left_out
@@ -195,9 +179,6 @@ class PairCounter(Summary):
             self._count()
         pairs = zip(self._encoders, other._encoders, strict=True)
         theirs = [mine.merge(encoder) for mine, encoder in pairs]
-        if other._pieces:
-            move = Move.of(theirs)
-            self._pieces += [piece.moved(move) for piece in other._pieces]
         self._sizes = [encoder.size for encoder in self._encoders]
         if other._table.size:
             self._table.merge(other._table, theirs, self._sizes)
@@ -234,30 +215,17 @@ class PairCounter(Summary):
         else:
             self._settle_all()
         if not self.n:
-            raise self._nothing()
+            raise no_rows_error(spec.target, self.left_out, self.seen)
         if self.left_out:
             warn_dropped(self.left_out, spec.target)
-        finals = []
         margins = self._table.margins()
         if waiting:
             pairs = zip(self._codes[:, : self._waiting], self._sizes, strict=True)
             margins = [np.bincount(codes, minlength=size) for codes, size in pairs]
-        each = zip(self._encoders, spec.columns, margins, strict=True)
-        for j, (encoder, column, weight) in enumerate(each):
-            settings = spec.encoder
-            rare = None
-            if j == len(self._encoders) - 1:
-                settings = target_encoder(settings)
-            elif spec.fitted:
-                rare = column.levels.rare if column.levels else ()
-            finals.append(encoder.close(weight, settings, rare))
-        columns = Columns.of(map(Column, spec.names, (each.levels for each in finals)))
+        columns, places = final_columns(spec, self._encoders, margins)
         if not spec.fitted:
             check_identifiers(columns[:-1], self.n)
         check_target(columns[-1], self.n)
-        places = [each.places for each in finals]
-        if self.kept is not None:
-            self.kept.close(columns, self._pieces, places)
         counts, inner = (self._count_waiting if waiting else self._counts)(
             places, columns.sizes
         )
@@ -269,14 +237,6 @@ class PairCounter(Summary):
         self._count()
         sizes = [encoder.size for encoder in self._encoders]
         self._table.reserve(sizes, self._table.lows)
-
-    def _nothing(self) -> ValueError:
-        """Return what is said if no row counts."""
-        if self.left_out and self.left_out == self.seen:
-            return no_target_error(self.spec.target)
-        if self.left_out:
-            return no_counted_rows_error(self.spec.target)
-        return ValueError(NO_WEIGHT if self.seen else NO_ROWS)
 
     def _count_waiting(
         self, places: list[Places], sizes: NDArray[Any]

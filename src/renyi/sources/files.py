@@ -20,7 +20,8 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 
@@ -28,7 +29,7 @@ from renyi.counting.compiled import in_threads
 from renyi.encoding.arrow import (
     TextKind,
     requested_floats,
-    typed_columns,
+    typed,
     without,
 )
 from renyi.encoding.columns import Label
@@ -40,7 +41,7 @@ from renyi.sources import csv, databases, duckdb, suffixes
 from renyi.sources.arrow import IpcFile, ParquetFile
 from renyi.sources.csv import CsvFile
 from renyi.sources.databases import DatabaseTable
-from renyi.sources.kept_rows import CountedRows
+from renyi.sources.kept_rows import KeptRows
 from renyi.sources.run import Job, Source, Unit
 from renyi.sources.spec import CountSpec, family, fitted_text
 from renyi.validation import InputError
@@ -248,9 +249,11 @@ def _typed(
     if not isinstance(file, CsvFile):
         return rows
     plain = rows.cast(pa.schema([(name, pa.string()) for name in rows.column_names]))
-    columns = dict(zip(plain.column_names, plain.columns, strict=True))
-    made = typed_columns(columns, missing, kinds)
-    return pa.table(made, names=plain.column_names)
+    columns = [
+        typed(name, column, missing, kinds.get(name))
+        for name, column in zip(plain.column_names, plain.columns, strict=True)
+    ]
+    return pa.table(columns, names=plain.column_names)
 
 
 def batches(
@@ -319,37 +322,87 @@ def marginals(
     *,
     table: str | None = None,
     kinds: Mapping[str, str] | None = None,
-    rows: CountedRows | None = None,
 ) -> Marginals:
     """Count the pairs of the columns of files; see `Marginals.from_file`.
 
     `kinds` says what some columns are, "label" or "number", whatever they look like.
-    The `rows` that count are kept, if wanted.
     """
     encoder = encoder or Encoder()
-    kinds = kinds or {}
+    request = CountRequest(
+        target, encoder, class_conditional, columns, where, sql, weight, kinds or {}
+    )
+    if table is None:
+        return count(path, request, progress)
     missing = missing_texts(encoder.missing)
-    if table is not None:
-        name = _database_name(path)
-        with databases.open_table(name, table, where, missing) as opened_table:
-            return marginals(
-                opened_table,
-                target,
-                encoder,
-                class_conditional,
-                columns,
-                sql=sql,
-                weight=weight,
-                progress=progress,
-                kinds=kinds,
-                rows=rows,
-            )
-    needed = [target] if weight is None else [target, weight]
-    wanted = encoder.feature_names if encoder.columns else columns
+    name = _database_name(path)
+    with databases.open_table(name, table, where, missing) as opened_table:
+        return count(opened_table, request._replace(where=None), progress)
+
+
+class CountRequest(NamedTuple):
+    """What is read of files: columns, how they are coded, and which rows count."""
+
+    target: str
+    encoder: Encoder
+    class_conditional: bool = False
+    columns: Sequence[str] | None = None
+    where: str | None = None
+    sql: str | None = None
+    weight: str | None = None
+    kinds: Mapping[str, str] = MappingProxyType({})
+
+    @property
+    def needed(self) -> list[str]:
+        """The columns that are not features: the target, and the weight."""
+        return [self.target] if self.weight is None else [self.target, self.weight]
+
+
+def count(
+    path: Paths | None,
+    request: CountRequest,
+    progress: ProgressCallback | None = None,
+) -> Marginals:
+    """Count the pairs of the rows of files, or of a query."""
+    tables = [] if path is None else open_tables(path)
+    counter = _job(tables, request, progress).count()
+    if not counter.seen:
+        raise _no_rows_error(tables, request)
+    return counter.finish()
+
+
+def code_rows(
+    tables: Sequence[TableFile],
+    request: CountRequest,
+    store: KeptRows,
+    progress: ProgressCallback | None = None,
+) -> None:
+    """Write the codes of the rows of files to `store`."""
+    coder = _job(tables, request, progress).code(store)
+    if not coder.seen:
+        raise _no_rows_error(tables, request)
+    coder.finish()
+
+
+def _no_rows_error(tables: Sequence[TableFile], request: CountRequest) -> ValueError:
+    """Return the error for files or a query without rows."""
+    if request.sql is None:
+        return no_rows(tables, request.where)
+    return ValueError("The query returns no rows.")
+
+
+def _job(
+    tables: Sequence[TableFile],
+    request: CountRequest,
+    progress: ProgressCallback | None,
+) -> Job:
+    """Return the passes over files, or over the rows of a query."""
+    encoder = request.encoder
+    needed = request.needed
+    missing = missing_texts(encoder.missing)
+    wanted = encoder.feature_names if encoder.columns else request.columns
     if wanted is not None:
         wanted = list(dict.fromkeys([*wanted, *needed]))
-    tables = [] if path is None else open_tables(path)
-    if where is not None and sql is not None:
+    if request.where is not None and request.sql is not None:
         raise InputError(
             "Give a condition or a query, not both.",
             "where",
@@ -357,30 +410,31 @@ def marginals(
             python="where=, sql=",
         )
     row_filter = None
-    if sql is not None:
-        source = query(sql, missing, tables)
+    if request.sql is not None:
+        source = query(request.sql, missing, tables)
         require("The query", source.schema.names, wanted or needed)
     elif tables:
-        row_filter = _row_filter(tables, where, missing)
+        row_filter = _row_filter(tables, request.where, missing)
         source = _rows(tables, wanted, row_filter)
         require(tables[0].path, source.schema.names, needed)
     else:
         raise InputError("Give the files to read, or a query.", "sql", python="sql=")
-    source = _with_floats(source, kinds)
+    source = _with_floats(source, request.kinds)
     schema = pa.schema([source.schema.field(n) for n in wanted or source.schema.names])
-    kinds = {**kinds, **column_kinds(encoder)}
+    kinds = {**request.kinds, **column_kinds(encoder)}
     texts = set[str]()
-    if sql is None:
+    if request.sql is None:
         text_kinds = _text_kinds(tables[0], schema.names, missing, row_filter)
-        texts = _undecided(text_kinds, kinds, needed) - {weight}
-    spec = CountSpec.of(schema, target, encoder, class_conditional, weight, texts)
-    spec = _with_kinds(spec, kinds)
-    counter = Job(source, spec, progress, rows).count()
-    if not counter.seen:
-        if sql is None:
-            raise no_rows(tables, where)
-        raise ValueError("The query returns no rows.")
-    return counter.finish()
+        texts = _undecided(text_kinds, kinds, needed) - {request.weight}
+    spec = CountSpec.of(
+        schema,
+        request.target,
+        encoder,
+        request.class_conditional,
+        request.weight,
+        texts,
+    )
+    return Job(source, _with_kinds(spec, kinds), progress)
 
 
 def _database_name(path: Paths | None) -> str:

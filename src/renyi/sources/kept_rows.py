@@ -1,31 +1,41 @@
-"""Rows that were counted, as codes in a temporary file, for whoever needs them again.
+"""Rows as codes: read once from a source, then trained on as often as needed.
 
-Training may need the rows when they are counted: to leave each out, to calibrate, to
-know the errors. Codes take a byte or two a cell, far less time to read than the source,
-and are the same that were counted.
+A `RowCoder` gives codes to the cells of a stream and writes them to `KeptRows`: in
+memory while they are few, in a temporary file beyond. Codes take a byte or two a cell.
 
-A unit's codes are written as they are counted, and so before all labels are known: each
-merge of counters says which codes they become (`Piece.moved`), the end of the counting
-what their last ones are (`CountedRows.close`).
+A unit's codes are written before all labels are known. Each merge of coders says which
+codes they become (`Piece.moved`), and the end of the pass what their last ones are
+(`KeptRows.close`).
 """
 
 from __future__ import annotations
 
-import io
 import shutil
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from threading import Lock
-from typing import IO, Any, NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from renyi.encoding.columns import Columns
+from renyi.encoding.rules import (
+    check_classes,
+    check_identifiers,
+    check_target,
+    counted_rows,
+)
+from renyi.sources.profile import code_encoders, final_columns, no_rows_error
+from renyi.sources.spec import CountSpec, Slice, Summary, slices
+from renyi.warnings import warn_dropped
 
 Floats = NDArray[np.float64]
 Places = NDArray[np.intp]
+
+_IN_MEMORY = 2**26  # bytes of codes that need no temporary file
 
 
 class Move(NamedTuple):
@@ -61,62 +71,63 @@ class Piece(NamedTuple):
         return self._replace(moves=(*self.moves, move))
 
 
-class CountedRows:
+class KeptRows:
     """Codes of all columns of the rows that count, the target last, and weights.
 
-    They take at most half of what the temporary folder has left; `lost` says that there
-    was no room. `columns` are known when all is counted.
+    `columns` are known when all rows have been read.
     """
 
     def __init__(self) -> None:
-        self.lost = False
         self.columns = Columns.of([])
+        self.weighted = False
         self._pieces: list[Piece] = []
         self._lock = Lock()
         self._end = 0
-        self._room = 0
-        self._file: IO[bytes] = io.BytesIO()
-        try:
-            self._file = tempfile.TemporaryFile()  # noqa: SIM115, see __exit__
-            self._room = shutil.disk_usage(tempfile.gettempdir()).free // 2
-        except OSError:  # there is no folder that can be written
-            self.lost = True
+        # Closed by __exit__.
+        self._file = tempfile.SpooledTemporaryFile(_IN_MEMORY)  # noqa: SIM115
 
     def __enter__(self) -> Self:
         """Return itself; its file ends with the block."""
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Let go of the rows."""
+        """Release the rows."""
         with suppress(OSError):  # of what no room was left for
             self._file.close()
 
     def write(self, codes: NDArray[Any], weights: Floats | None) -> Piece:
-        """Keep some rows: codes of shape (columns, rows)."""
+        """Store some rows: codes of shape (columns, rows)."""
         data = codes.tobytes() + (b"" if weights is None else weights.tobytes())
         with self._lock:
             start = self._end
-            self._end = self._end + len(data)
-            self.lost = self.lost or self._end > self._room
-            if not self.lost:
-                try:
-                    self._file.seek(start)
-                    self._file.write(data)
-                except OSError:
-                    self.lost = True
+            self._end += len(data)
+            try:
+                self._check_room()
+                self._file.seek(start)
+                self._file.write(data)
+            except OSError as error:
+                raise ValueError(
+                    f"The codes of the rows ({self._end / 1e6:,.0f} MB so far) need "
+                    "more room than there is for temporary files: name a folder with "
+                    f"more in TMPDIR ({error.strerror or error})."
+                ) from None
         return Piece(start, codes.shape[1], codes.dtype, weights is not None)
+
+    def _check_room(self) -> None:
+        """Raise OSError if the rows would fill the temporary folder."""
+        if self._end <= _IN_MEMORY:
+            return
+        if self._end > shutil.disk_usage(tempfile.gettempdir()).free // 2:
+            raise OSError("half of the free room is used")
 
     def close(
         self, columns: Columns, pieces: Sequence[Piece], places: Sequence[Places]
     ) -> None:
-        """Say what the columns are, which rows were counted, and their last codes."""
+        """Say what the columns are, which rows count, and their last codes."""
         move = Move.of(places)
         self.columns = columns
         self._pieces = [piece.moved(move) for piece in pieces]
-        try:
-            self._file.flush()
-        except OSError:
-            self.lost = True
+        self.weighted = any(piece.weighted for piece in pieces)
 
     @property
     def n(self) -> int:
@@ -146,3 +157,89 @@ class CountedRows:
         """Return the next numbers of the file."""
         data = self._file.read(count * np.dtype(kind).itemsize)
         return np.frombuffer(data, kind, count)
+
+
+class RowCoder(Summary):
+    """Codes of the rows of a spec, and the rows, or weight, of each code."""
+
+    kind = "codes"
+    step = "reading"
+
+    def __init__(self, spec: CountSpec, store: KeptRows) -> None:
+        super().__init__(spec)
+        self.left_out = 0  # rows without a target
+        self._store = store
+        self._encoders = code_encoders(spec)
+        self._totals = [np.zeros(0) for _ in self._encoders]
+        self._pieces: list[Piece] = []
+
+    def add(self, batch: pa.RecordBatch | pa.Table) -> None:
+        """Code the rows of a batch, and store them."""
+        for piece in slices(self.spec, batch, self.spec.names, self.next_row):
+            self._add(piece)
+            self.seen += piece.rows
+
+    def _add(self, piece: Slice) -> None:
+        target = self._encoders[-1].encode(piece.columns[-1])
+        known = target > 0
+        chosen = counted_rows(known, piece.weights)
+        weights = None if piece.weights is None else piece.weights[chosen]
+        columns = [
+            encoder.encode(cells)[chosen]
+            for encoder, cells in zip(self._encoders, piece.columns[:-1], strict=False)
+        ]
+        columns.append(target[chosen])
+        kind = np.min_scalar_type(max(encoder.size for encoder in self._encoders))
+        codes = np.stack(columns, dtype=kind, casting="unsafe")
+        self._totals = [
+            _sum(total, np.bincount(row, weights, encoder.size))
+            for total, row, encoder in zip(
+                self._totals, codes, self._encoders, strict=True
+            )
+        ]
+        if codes.shape[1]:
+            self._pieces.append(self._store.write(codes, weights))
+        self.n += codes.shape[1]
+        self.left_out += piece.rows - int(known.sum())
+
+    def merge(self, other: RowCoder) -> None:
+        """Add the rows of another coder of the same spec, which come next."""
+        super().merge(other)
+        self.left_out += other.left_out
+        pairs = zip(self._encoders, other._encoders, strict=True)
+        places = [mine.merge(theirs) for mine, theirs in pairs]
+        for j, place in enumerate(places):
+            moved = np.bincount(place[: len(other._totals[j])], other._totals[j])
+            self._totals[j] = _sum(self._totals[j], moved)
+        if other._pieces:
+            move = Move.of(places)
+            self._pieces += [piece.moved(move) for piece in other._pieces]
+
+    def finish(self) -> KeptRows:
+        """Return the rows with their last codes."""
+        if not self.n:
+            raise no_rows_error(self.spec.target, self.left_out, self.seen)
+        if self.left_out:
+            warn_dropped(self.left_out, self.spec.target)
+        sizes = [encoder.size for encoder in self._encoders]
+        totals = [
+            np.pad(total, (0, size - len(total)))
+            for total, size in zip(self._totals, sizes, strict=True)
+        ]
+        columns, places = final_columns(self.spec, self._encoders, totals)
+        target = columns[-1]
+        check_target(target, self.n)
+        check_classes(target.categories, target.name)
+        if not self.spec.fitted:
+            check_identifiers(columns[:-1], self.n)
+        self._store.close(columns, self._pieces, places)
+        return self._store
+
+
+def _sum(first: Floats, second: NDArray[Any]) -> Floats:
+    """Return the sum of two arrays, the shorter one followed by zeros."""
+    if len(first) < len(second):
+        first = np.pad(first, (0, len(second) - len(first)))
+    total = first.astype(np.float64)
+    total[: len(second)] += second
+    return total

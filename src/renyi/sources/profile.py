@@ -32,10 +32,12 @@ from renyi.encoding.arrow import (
     occurring,
 )
 from renyi.encoding.bins import Cells, Sketch, bin_codes
-from renyi.encoding.columns import Label, Levels, label_text, ranked
-from renyi.encoding.encoder import Encoder
+from renyi.encoding.columns import Column, Columns, Label, Levels, label_text, ranked
+from renyi.encoding.encoder import Encoder, target_encoder
 from renyi.encoding.rules import (
     MAX_INTEGER_LABELS,
+    NO_ROWS,
+    NO_WEIGHT,
     are_whole,
     beyond_exact,
     bin_levels,
@@ -44,6 +46,8 @@ from renyi.encoding.rules import (
     is_binned,
     label_codes,
     label_levels,
+    no_counted_rows_error,
+    no_target_error,
 )
 from renyi.files import LABEL
 from renyi.sources.spec import Arrays, ColumnSpec, CountSpec, Summary, slices
@@ -226,6 +230,47 @@ def _label(entry: Any) -> Label:
     if type(entry) not in LABEL:
         raise ValueError("a label is not valid")
     return entry  # type: ignore[no-any-return]
+
+
+def code_encoders(spec: CountSpec) -> list[LabelEncoder | BinEncoder]:
+    """Return an encoder for each column of a decided spec."""
+    missing = spec.missing
+    return [
+        (BinEncoder if column.kind == "number" else LabelEncoder)(name, column, missing)
+        for name, column in spec.by_name.items()
+    ]
+
+
+def final_columns(
+    spec: CountSpec,
+    encoders: Sequence[LabelEncoder | BinEncoder],
+    totals: Sequence[NDArray[Any]],
+) -> tuple[Columns, list[Places]]:
+    """Return the columns, and what each code becomes in them.
+
+    `totals` are the rows, or the weight, of each code of a column.
+    """
+    finals = []
+    triples = zip(encoders, spec.columns, totals, strict=True)
+    for j, (encoder, column, weight) in enumerate(triples):
+        settings = spec.encoder
+        rare = None
+        if j == len(encoders) - 1:
+            settings = target_encoder(settings)
+        elif spec.fitted:
+            rare = column.levels.rare if column.levels else ()
+        finals.append(encoder.close(weight, settings, rare))
+    columns = Columns.of(map(Column, spec.names, (each.levels for each in finals)))
+    return columns, [each.places for each in finals]
+
+
+def no_rows_error(target: str, left_out: int, seen: int) -> ValueError:
+    """Return the error for a stream without countable rows."""
+    if left_out and left_out == seen:
+        return no_target_error(target)
+    if left_out:
+        return no_counted_rows_error(target)
+    return ValueError(NO_WEIGHT if seen else NO_ROWS)
 
 
 # ---- the first pass

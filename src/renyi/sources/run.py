@@ -27,7 +27,7 @@ from contextvars import copy_context
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -35,12 +35,13 @@ import pyarrow as pa
 from renyi.counting.compiled import cores
 from renyi.progress import Progress, ProgressCallback
 from renyi.sources.counter import PairCounter
-from renyi.sources.kept_rows import CountedRows
+from renyi.sources.kept_rows import KeptRows, RowCoder
 from renyi.sources.profile import ColumnProfile
-from renyi.sources.spec import CountSpec
+from renyi.sources.spec import CountSpec, Summary
 from renyi.warnings import warn
 
 _EDGE = 2**16  # bytes at either end of a file that are looked at
+AnySummary = TypeVar("AnySummary", bound=Summary)
 _THREADS = min(8, cores())
 _MOST_BYTES = 2**30  # of tables that threads count for themselves
 
@@ -146,18 +147,25 @@ class Decision(NamedTuple):
 
 @dataclass
 class Job:
-    """The passes over a source; `kept` takes the rows that are counted, if given."""
+    """The passes over a source: one that decides what is open, one over all rows."""
 
     source: Source
     spec: CountSpec
     progress: ProgressCallback | None = None
-    kept: CountedRows | None = None
 
     def count(self) -> PairCounter:
         """Return everything counted."""
+        return self._pass(PairCounter)
+
+    def code(self, store: KeptRows) -> RowCoder:
+        """Return the coder of all rows, which writes their codes to `store`."""
+        return self._pass(partial(RowCoder, store=store))
+
+    def _pass(self, summary: Callable[[CountSpec], AnySummary]) -> AnySummary:
+        """Return the summary of all rows, by a spec that is decided."""
         files = [fingerprint(path) for path in self.source.paths]
         decision = self._profile() if self.spec.undecided else Decision(self.spec)
-        counter = self._count(decision)
+        counts = self._read(decision, summary)
         for before in files:
             what = changed(before, fingerprint(Path(before["path"])))
             if what:
@@ -165,9 +173,9 @@ class Job:
                     f"{before['path']} changed while it was counted: {what}; count "
                     "again."
                 )
-        if decision.seen is not None and counter.seen != decision.seen:
-            raise _moved_error(f"{decision.seen:,} rows", f"{counter.seen:,}")
-        return counter
+        if decision.seen is not None and counts.seen != decision.seen:
+            raise _moved_error(f"{decision.seen:,} rows", f"{counts.seen:,}")
+        return counts
 
     def _profile(self) -> Decision:
         """Decide what the spec leaves open, by a pass over these columns."""
@@ -179,8 +187,10 @@ class Job:
             warn(str(warning.message))
         return Decision(spec, profile.seen)
 
-    def _count(self, decision: Decision) -> PairCounter:
-        """Count all rows by a spec that is decided."""
+    def _read(
+        self, decision: Decision, summary: Callable[[CountSpec], AnySummary]
+    ) -> AnySummary:
+        """Read all rows; a source that is not fixed must lead to the same spec."""
         source = self.source
         twice = decision.seen is not None and not source.fixed
         again = ColumnProfile(self.spec) if twice else None
@@ -191,12 +201,11 @@ class Job:
                 return batch
 
             source = source.mapped(look_at)
-        run = Run(source, PairCounter, decision.spec, self.progress, self.kept)
-        counter: PairCounter = run.count_pass()
+        counts = Run(source, summary, decision.spec, self.progress).count_pass()
         same_rows = again is not None and again.seen == decision.seen
         if again and same_rows and again.decided(self.spec) != decision.spec:
             raise _moved_error("some rows", "others")
-        return counter
+        return counts
 
 
 def _moved_error(first: str, second: str) -> ValueError:
@@ -236,8 +245,8 @@ class PassState:
         return Progress(step, seconds, min(self.share, 1.0), facts, rows=self.rows)
 
 
-class Run:
-    """One pass over the units of a source, into profiles or counters (`kind`).
+class Run(Generic[AnySummary]):
+    """One pass over the units of a source, into summaries of some kind.
 
     Threads count the units. The caller's own thread reads ahead, and adds the counts
     up in the order of the rows.
@@ -246,22 +255,20 @@ class Run:
     def __init__(
         self,
         source: Source,
-        kind: type[ColumnProfile] | type[PairCounter],
+        summary: Callable[[CountSpec], AnySummary],
         spec: CountSpec,
         progress: ProgressCallback | None = None,
-        kept: CountedRows | None = None,
     ) -> None:
         self._source = source
-        self._kind = kind
+        self._summary = summary
         self._spec = spec
         self._progress = progress
-        self._kept = kept
         self._state = PassState()
         self._unread: ValueError | None = None  # why the units ended early
         sizes = [path.stat().st_size for path in source.paths] or [1]
         self._sizes = [size / max(sum(sizes), 1) for size in sizes]
 
-    def count_pass(self) -> Any:
+    def count_pass(self) -> AnySummary:
         """Count all units; return the sum of their counts."""
         if self._source.paths:
             with ThreadPoolExecutor(_THREADS) as pool:
@@ -272,7 +279,7 @@ class Run:
         if self._unread is not None:
             raise self._unread
         counts = self._state.counts
-        return self._kind(self._spec) if counts is None else counts
+        return self._summary(self._spec) if counts is None else counts
 
     def _count_in_threads(self, pool: ThreadPoolExecutor) -> None:
         units = self._units()
@@ -310,10 +317,9 @@ class Run:
 
     def _count(self, unit: Unit) -> tuple[Any, int]:
         """Count a unit for itself; return its counts and its rows."""
-        part = self._kind(self._spec)
+        part = self._summary(self._spec)
         rows = 0
         part.start = unit.start
-        part.kept = self._kept
         for batch in unit.read():
             rows += batch.num_rows
             try:
@@ -330,4 +336,4 @@ class Run:
         """Add the counts of a unit to the total, and report it."""
         self._state.add(counts, rows, unit.share * self._sizes[unit.file])
         if self._progress is not None:
-            self._progress(self._state.progress(self._kind.step))
+            self._progress(self._state.progress(counts.step))

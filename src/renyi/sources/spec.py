@@ -34,7 +34,6 @@ from renyi.encoding.rules import (
     missing_texts,
 )
 from renyi.files import read_archive, write_archive
-from renyi.sources.kept_rows import CountedRows
 
 Floats = NDArray[np.float64]
 Arrays = dict[str, NDArray[Any]]
@@ -394,7 +393,6 @@ class Summary:
         self.n = 0  # rows that count: with a target, and a weight
         self.seen = 0  # rows looked at
         self.start: int | None = None  # rows before these, where that is known
-        self.kept: CountedRows | None = None  # takes the rows that are counted
 
     @property
     def next_row(self) -> int | None:
@@ -405,6 +403,10 @@ class Summary:
     def table_bytes(self) -> int:
         """Bytes of a table of all pairs."""
         return 0
+
+    def add(self, batch: pa.RecordBatch | pa.Table) -> None:
+        """Look at the rows of a batch."""
+        raise NotImplementedError
 
     def settle(self) -> None:
         """Do what is left to do, so that a merge has less."""
