@@ -18,7 +18,6 @@ from renyi.encoding.bins import (
     Cells,
     Sample,
     Sketch,
-    ascending,
     bin_cells,
     bin_codes,
     joined,
@@ -148,13 +147,6 @@ def test_keys_are_in_the_order_of_the_floats(pair: list[float]) -> None:
     assert (first == second) == (pair[0] == pair[1])
 
 
-def test_ascending_does_not_overflow() -> None:
-    ends = np.array([-(2**63), 2**63 - 1])
-    assert ascending(ends)
-    assert not ascending(ends[::-1])
-    assert not ascending(np.array([1, 1]))
-
-
 @given(arrays)
 def test_exact_sketch_has_every_value_with_its_rows(values: np.ndarray) -> None:
     sketch = Sketch()
@@ -238,42 +230,6 @@ def test_parts_bring_a_sketch_back(most: int, monkeypatch) -> None:
     sketch.add(more)
     again.add(more)
     assert _same(sketch, again)
-
-
-@pytest.mark.parametrize(
-    "change",
-    [
-        {"low": np.array([2.0, 1.0])},
-        {"low": np.array([np.nan, 1.0])},
-        {"low": np.array([1.0])},
-        {"low": np.array([1, 2])},
-        {"high": np.array([0.5, 2.0])},
-        {"weight": np.array([1, 0])},
-        {"weight": np.array([1, 2], np.uint8)},
-        {"hashes": np.array([2**63], np.uint64)},
-        {"hashes": np.array([1.5])},
-        {"shift": 64},
-        {"shift": -1},
-        {"bits": 0},
-        {"bits": "many"},
-    ],
-)
-def test_damaged_parts_are_refused(change: dict) -> None:
-    sketch = Sketch()
-    sketch.add(np.array([1.0, 2.0]))
-    told, found = sketch.to_parts()
-    told |= {key: change[key] for key in change.keys() & told.keys()}
-    found |= {key: change[key] for key in change.keys() & found.keys()}
-    with pytest.raises(ValueError, match="the sketch is not valid"):
-        Sketch.from_parts(told, found)
-
-
-def test_lacking_parts_are_refused() -> None:
-    with pytest.raises(ValueError, match="the sketch is not valid"):
-        Sketch.from_parts({"shift": 0, "bits": 6}, {})
-    told, found = Sketch().to_parts()
-    with pytest.raises(ValueError, match="the sketch is not valid"):
-        Sketch.from_parts(told, {k: v for k, v in found.items() if k != "low"})
 
 
 def test_bins_of_cells_keep_a_frequent_value_apart(monkeypatch) -> None:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import random
 import time
 import tracemalloc
-import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -16,7 +14,6 @@ import pyarrow as pa
 import pytest
 
 from renyi import Encoder
-from renyi.encoding.arrow import typed, typed_columns
 from support.commandline import Run
 
 RNG = np.random.default_rng(0)
@@ -106,34 +103,6 @@ def test_labels_of_other_columns_take_no_memory(made: Callable[[int], Any]) -> N
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < 30e6  # a count of each label in each column would be 150 MB
-
-
-CELLS = (
-    *("1", "2", "-3", "007", "08", "1.5", "2e3", ".5", "5.", "+4", "nan", "NaN", " a"),
-    *("b ", "red", "", "?", "12345678901234567890", "9223372036854775807", "-0", "0"),
-    *("1e400", "5 apples", "inf", "0.0", "00", "- 3", "é"),
-)
-
-
-def test_text_is_read_alike_alone_and_among_many() -> None:
-    rng, missing = random.Random(0), frozenset(("?", ""))
-    for rows in (1, 2, 4, 7):
-        columns, kinds = {}, {}
-        for j in range(300):
-            some = rng.sample(CELLS, rng.choice([1, 2, 3]))
-            cells = [rng.choice(some) for _ in range(rows)]
-            parts = [pa.array(cells[:1]), pa.array(cells[1:], pa.string())]
-            columns[f"c{j}"] = pa.chunked_array(parts)
-            if kind := rng.choice([None, None, "label", "figure", "verbatim"]):
-                kinds[f"c{j}"] = kind
-        with warnings.catch_warnings(record=True, action="always") as together:
-            found = typed_columns(columns, missing, kinds)
-        with warnings.catch_warnings(record=True, action="always") as alone:
-            want = [typed(n, c, missing, kinds.get(n)) for n, c in columns.items()]
-        assert [c.type for c in found] == [c.type for c in want]
-        assert str([c.to_pylist() for c in found]) == str([c.to_pylist() for c in want])
-        notes = [[str(w.message) for w in each] for each in (together, alone)]
-        assert notes[0] == notes[1]
 
 
 @pytest.mark.long

@@ -14,8 +14,6 @@ is that rule: it sees a column piece by piece, and keeps just what the rule need
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -53,7 +51,7 @@ _CODE = r"^[+-]?0\d"  # leading zeros: a code
 _COMMA = r"^[+-]?(\d+,\d+|\d{1,3}(,\d{3})+)$"  # a decimal comma, or thousands
 _NOT_A_NUMBER = ("nan", "NaN", "NAN")
 _NUMBERLIKE = r"[+-]?\.?\d|(nan|NaN|NAN)$"  # how a number begins, or none at all
-_SMALL_INTEGER = r"^-?\d{1,18}$"
+_PLAIN_INTEGER = r"(0|-?[1-9][0-9]{0,17})$"
 _DAYS = (-719_162, 2_932_896)  # since 1970, from the year 1 to the year 9999
 _READ = (
     *(pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view),
@@ -62,9 +60,6 @@ _READ = (
     pa.types.is_null,
 )
 _FEW = 64
-_MANY = 256  # columns and rows of tables whose columns are read together
-_SHORT = 4096
-_CELLS = 2**20  # that are read together
 _MOST_WORDS = 2
 _ROWS = 2**14  # that are looked at at once: their texts stay in cache
 
@@ -457,15 +452,8 @@ class TextKind:
 
     @classmethod
     def from_dict(cls, data: PlainData) -> TextKind:
-        """Return what a plain form holds, checked."""
+        """Return what a plain form holds."""
         made = cls()
-        good = isinstance(data, dict) and set(data) == set(vars(made))
-        for name, value in vars(made).items():
-            wanted = list if isinstance(value, set) else type(value)
-            good = good and type(data[name]) is wanted
-        texts = [*data["figures"], *data["words"]] if good else [None]
-        if not all(isinstance(text, str) for text in texts):
-            raise ValueError("what is known of a column of text is not valid")
         for name, value in data.items():
             setattr(made, name, set(value) if isinstance(value, list) else value)
         return made
@@ -493,83 +481,6 @@ def _reads(texts: Array, pattern: str, kind: pa.DataType | None = None) -> bool:
 # ---- whole columns of CSV files
 
 
-def typed_columns(
-    columns: Mapping[str, pa.ChunkedArray],
-    missing: frozenset[str],
-    kinds: Mapping[str, str],
-) -> list[Array]:
-    """Return columns of text, each as `typed` does; short ones many at a time."""
-    read = dict.fromkeys(columns)
-    groups: dict[str | None, list[str]] = {}
-    rows = len(next(iter(columns.values()), ()))
-    if 0 < rows < _SHORT and len(columns) >= _MANY:
-        for name in columns:
-            groups.setdefault(kinds.get(name), []).append(name)
-    step = max(1, _CELLS // max(rows, 1))
-    for kind, names in groups.items():
-        for low in range(0, len(names), step):
-            some = names[low : low + step]
-            cells = pa.concat_arrays([c for n in some for c in columns[n].chunks])
-            read.update(zip(some, _together(cells, rows, missing, kind), strict=True))
-    return [
-        typed(name, column, missing, kinds.get(name)) if cells is None else cells
-        for (name, column), cells in zip(columns.items(), read.values(), strict=True)
-    ]
-
-
-def _together(
-    cells: Array, rows: int, missing: frozenset[str], kind: str | None
-) -> list[Array | None]:
-    """Return the columns of `rows` cells each; None for one that `typed` must look at.
-
-    That is any column whose cells are not all words, all integers, or all numbers.
-    """
-    count = len(cells) // rows
-    if kind == "verbatim":
-        return [cells.slice(j * rows, rows) for j in range(count)]
-    indices, dictionary = coded(cells)
-    dictionary = trimmed(dictionary)
-    if kind == "figure":
-        dictionary = numeric_labels(dictionary)
-    texts = without(dictionary, missing)
-    patterns = (_INTEGER, _SMALL_INTEGER, _NUMBER, _CODE, rf"^({_NUMBERLIKE})")
-    flags = [pc.match_substring_regex(texts, pattern) for pattern in patterns]
-    integer, small, number, code, like = (pc.fill_null(each, False) for each in flags)
-    odd = pc.or_(code, pc.and_not(integer, small))
-    plain = pc.and_not(number, odd)
-    try:
-        floats = pc.if_else(plain, texts, None).cast(pa.float64()).take(indices)
-    except pa.ArrowInvalid:  # a number that Arrow does not read
-        return [None] * count
-    whole = pc.and_(plain, small)
-    integers = pc.if_else(whole, texts, None).cast(pa.int64()).take(indices)
-    words = dictionary.take(indices)
-
-    def every(*flags: Array) -> NDArray[np.bool_]:
-        """Whether all known cells of a column are of one of these."""
-        fits = reduce(pc.or_, (texts.is_null(), *flags))
-        cells = pc.fill_null(fits.take(indices), True).to_numpy(zero_copy_only=False)
-        return np.asarray(cells.reshape(count, rows).all(axis=1))
-
-    empty = every()
-    no_number = every(pc.invert(like))
-    whole = every(whole)
-    known = every(plain)
-    if kind == "label":
-        empty[:] = True
-    elif kind == "number":
-        whole[:] = no_number[:] = False
-    made: list[Array | None] = []
-    for j in range(count):
-        cells = None
-        if empty[j] or no_number[j]:
-            cells = words
-        elif known[j]:
-            cells = integers if whole[j] else floats
-        made.append(None if cells is None else cells.slice(j * rows, rows))
-    return made
-
-
 def typed(
     name: str, column: pa.ChunkedArray, missing: frozenset[str], kind: str | None = None
 ) -> pa.ChunkedArray:
@@ -583,16 +494,18 @@ def typed(
     few = _few(column)
     if few is None or any(cell != cell.strip() for cell in few):
         column = pc.utf8_trim_whitespace(column)
+    if kind == "label":
+        return column
+    if few is not None:
+        known = [cell.strip() for cell in few if cell and cell.strip() not in missing]
+        plain = all(re.match(_PLAIN_INTEGER, cell) for cell in known)
+        if known and plain and kind != "number":
+            return without(column, missing).cast(pa.int64())
+        if not any(re.match(_NUMBERLIKE, cell) for cell in known) and kind is None:
+            return column
     if kind == "figure":
         indices, dictionary = coded(column.combine_chunks())
         column = pa.chunked_array([numeric_labels(dictionary).take(indices)])
-        few = _few(column)
-    if kind == "label":
-        return column
-    if kind != "number" and few is not None:
-        known = [cell.strip() for cell in few if cell and cell.strip() not in missing]
-        if not any(re.match(_NUMBERLIKE, cell) for cell in known):
-            return column
     cells = without(column, missing)
     if cells.null_count == len(cells):
         return column

@@ -29,7 +29,7 @@ from renyi.counting.compiled import in_threads
 from renyi.encoding.arrow import (
     TextKind,
     requested_floats,
-    typed_columns,
+    typed,
     without,
 )
 from renyi.encoding.columns import Label
@@ -249,9 +249,11 @@ def _typed(
     if not isinstance(file, CsvFile):
         return rows
     plain = rows.cast(pa.schema([(name, pa.string()) for name in rows.column_names]))
-    columns = dict(zip(plain.column_names, plain.columns, strict=True))
-    made = typed_columns(columns, missing, kinds)
-    return pa.table(made, names=plain.column_names)
+    columns = [
+        typed(name, column, missing, kinds.get(name))
+        for name, column in zip(plain.column_names, plain.columns, strict=True)
+    ]
+    return pa.table(columns, names=plain.column_names)
 
 
 def batches(
