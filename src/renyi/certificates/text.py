@@ -75,8 +75,8 @@ def shared_bins(name: str) -> str:
     """Say that bins must not come from rows that judge."""
     return (
         f"both halves bin {name!r} at the same edges: if these were computed from the "
-        "rows of either half, the bounds do not hold. Edges from a third file are safe: "
-        "count both halves with its encoder."
+        "rows of either half, the bounds do not hold. Edges from a third file are "
+        "safe: count both halves with its encoder."
     )
 
 
