@@ -19,7 +19,6 @@ import dataclasses
 import hashlib
 import os
 import time
-import warnings
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -38,7 +37,6 @@ from renyi.sources.counter import PairCounter
 from renyi.sources.kept_rows import KeptRows, RowCoder
 from renyi.sources.profile import ColumnProfile
 from renyi.sources.spec import CountSpec, Summary
-from renyi.warnings import warn
 
 _EDGE = 2**16  # bytes at either end of a file that are looked at
 AnySummary = TypeVar("AnySummary", bound=Summary)
@@ -181,11 +179,7 @@ class Job:
         """Decide what the spec leaves open, by a pass over these columns."""
         first = self.spec.only(self.spec.undecided)
         profile = Run(self.source, ColumnProfile, first, self.progress).count_pass()
-        with warnings.catch_warnings(record=True, action="always") as caught:
-            spec = profile.decided(self.spec)
-        for warning in caught:
-            warn(str(warning.message))
-        return Decision(spec, profile.seen)
+        return Decision(profile.decided(self.spec), profile.seen)
 
     def _read(
         self, decision: Decision, summary: Callable[[CountSpec], AnySummary]
