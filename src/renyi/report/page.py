@@ -182,13 +182,20 @@ def _environment() -> jinja2.Environment:
         "separators": (",", ":"),
         "allow_nan": False,
     }
-    environment.filters["name"] = name
-    environment.filters["percent"] = percent
-    environment.filters["at_most"] = at_most
-    environment.globals["Head"] = Head
-    environment.globals["bar"] = charts.bar
-    environment.globals["mark"] = charts.mark
-    environment.globals["axis"] = charts.axis
+    environment.filters.update(
+        name=name,
+        quoted=quoted,
+        percent=percent,
+        at_most=at_most,
+        at_least=at_least,
+        number_of=number_of,
+        point_digits=point_digits,
+        number_of_rows=number_of_rows,
+        capitalised=capitalised,
+    )
+    environment.globals.update(
+        Head=Head, bar=charts.bar, mark=charts.mark, axis=charts.axis
+    )
     return environment
 
 
@@ -279,29 +286,31 @@ def render_report(facts: Entry) -> str:
 
 def _view(facts: Entry, certificate: Certificate | None, most: float) -> Entry:
     """Return what the template shows and the record does not have as it is shown."""
-    return {
-        "facts": _data_facts(facts),
-        "rare": _rare_note(facts),
-        "shares": _share_rows(facts),
+    view = {
+        "rare": _rare_categories(facts),
         "errors": _error_marks(facts["errors"]),
-        "doubts": doubts(certificate) if certificate and certificate.doubtful else "",
-        "reasons": [*map(capitalised, certificate.warnings)] if certificate else [],
-        "scope": certificate and _scope(certificate),
-        "rules": [line.strip() for line in rule_lines(certificate)]
-        if certificate
-        else [],
-        "important": _important(facts),
-        "scorecard": _scorecard_text(facts, most),
+        "certificate": certificate,
+        "important": facts["features"][:_IMPORTANT],
         "features": shown_features(facts["features"]),
         "most": most,
         "signed": lambda points: signed(points, most),
+        "shown": SHOWN,
         "card_rows": _CARD_ROWS,
-        "path": _path_chart(facts["path"]) if facts["path"] else None,
-        "path_rows": _path_rows(facts["path"]),
-        "heldout": facts["heldout"] and _heldout_view(facts),
-        "worst": facts["worst"] and _worst_text(facts["worst"]),
         "few": FEW,
+        "roc": None,
     }
+    if certificate is not None:
+        view["scope"] = _scope(certificate)
+        view["doubts"] = doubts(certificate) if certificate.doubtful else ""
+        view["rules"] = [line.strip() for line in rule_lines(certificate)]
+    if facts["path"]:
+        view["path"] = _path_chart(facts["path"])
+    if facts["heldout"]:
+        classes = [name(label) for label in facts["classes"]]
+        view["calibration"] = _calibration_chart(facts["heldout"], classes)
+        if facts["heldout"]["auc"] is not None:
+            view["roc"] = _roc_chart(facts["heldout"], classes)
+    return view
 
 
 def signed(x: float, most: float) -> str:
@@ -327,44 +336,12 @@ def shown_features(features: Sequence[Entry]) -> list[Entry]:
     return first
 
 
-def _data_facts(facts: Entry) -> list[tuple[str, str]]:
-    data = facts["data"]
-    rows = []
-    if facts["target"] is not None:
-        rows.append(("Predicts", name(facts["target"])))
-    if data["size"] is not None:
-        rows.append(("Learned from", data["size"]))
-    size = number_of(data["columns"], "column" if data["unit"] == "row" else "variant")
-    if data["order"] > 1:
-        features = number_of(data["features"], "feature")
-        size += f", {features} of {data['order']} columns each"
-    rows.append(("Looks at", f"{size}, {data['categories']:,} categories in all"))
-    if data["certified"] is not None:
-        what = "of other marginals than those used in training"
-        rows.append(("Certified on", f"{number_of_rows(data['certified'])} {what}"))
-    if data["source"]:
-        rows.append(("Counted from", ", ".join(map(name, data["source"]))))
-    return rows
-
-
-def _rare_note(facts: Entry) -> str:
-    """Warn of categories of few rows, if there are any."""
-    data = facts["data"]
+def _rare_categories(facts: Entry) -> int:
+    """Return how many categories have few rows; none of genotypes, which have names."""
+    if facts["data"]["unit"] != "row":
+        return 0
     counts = (n for f in facts["features"] for n in f["counts"] or ())
-    rare = sum(0 < n < FEW for n in counts)
-    if not rare or data["unit"] != "row":
-        return ""
-    few = f"a weight below {FEW}" if data["weighted"] else f"fewer than {FEW} rows"
-    return (
-        f"Categories of {few}: {rare:,}. A rare label may tell of a person, and those "
-        "merged as rare are still listed: leave such columns out, or merge their "
-        "labels in the data, before handing this on."
-    )
-
-
-def _share_rows(facts: Entry) -> list[tuple[str, float]]:
-    shares = facts["data"]["shares"] or {}
-    return [*shares.items()][:SHOWN]
+    return sum(0 < n < FEW for n in counts)
 
 
 def _error_marks(errors: Sequence[Entry]) -> Entry:
@@ -392,67 +369,6 @@ def _scope(c: Certificate) -> str:
     return f"On any population with exactly the counts of {pairs_text(c)}:"
 
 
-def _important(facts: Entry) -> Entry:
-    """Return the features that matter most, and what their importance is."""
-    features = facts["features"][:_IMPORTANT]
-    most = max((f["importance"] for f in features), default=0.0)
-    digits = point_digits(most)
-    text = (
-        "How much a feature moves the score from row to row: the standard deviation of "
-        "its points."
-    )
-    if facts["data"]["unit"] == "sample":
-        text = "How far the points of a variant's genotypes differ at most."
-    total = facts["data"]["features"]
-    if total > len(features):
-        text += f" The {len(features)} largest of {total:,} are shown."
-    rows = [
-        (f["name"], f["importance"], f"{f['importance']:.{digits}f}") for f in features
-    ]
-    return {"text": text, "rows": rows, "most": most}
-
-
-def _scorecard_text(facts: Entry, most: float) -> str:
-    """Say how points become an answer."""
-    classes = facts["classes"]
-    start = [signed(x, most) for x in facts["scale"]["intercept"]]
-    answer = "answer" if facts["rule"] == "map" else "likelier class"
-    if len(classes) == 2:
-        first, second = map(quoted, classes)
-        decision = f"above 0 the {answer} is {second}, else {first}"
-    else:
-        pairs = zip(map(name, classes), start, strict=True)
-        start = [" ".join(pair) for pair in pairs]
-        decision = f"the {answer} has the highest score"
-    text = (
-        f"A row starts from {', '.join(start)} and adds the points of its categories; "
-        f"{decision}."
-    )
-    if facts["rule"] != "map":
-        text += (
-            f" The rule {facts['rule']} draws its answer at random where it is unsure."
-        )
-    return text + _listed_text(facts)
-
-
-def _listed_text(facts: Entry) -> str:
-    """Say which features the scorecard lists."""
-    total = len(facts["features"])
-    listed = len(shown_features(facts["features"]))
-    text = ""
-    if total > listed:
-        text += (
-            f" The {listed} most important of {total:,} features are listed; search "
-            "finds the others."
-        )
-    if facts["left_out"]:
-        text += (
-            f" {facts['left_out']:,} more, the least important, are in the model file "
-            "only."
-        )
-    return text
-
-
 def _path_chart(steps: Sequence[Entry]) -> LineChart:
     points = [(k, s["bound"]) for k, s in enumerate(steps, 1) if s["bound"] is not None]
     label = "worst error with the first k features"
@@ -471,104 +387,45 @@ def _tick(share: float) -> str:
     return percent(share, 0 if whole else 1)
 
 
-def _path_rows(steps: Sequence[Entry]) -> list[list[str]]:
-    return [
-        [
-            f"{k}. {name(step['feature'])}",
-            "—" if step["gamma"] is None else f"{step['gamma']:.4f}",
-            "—" if step["bound"] is None else at_most(step["bound"]),
-            "—" if step["hgr"] is None else f"{step['hgr']:.4f}",
-        ]
-        for k, step in enumerate(steps[:SHOWN], 1)
-    ]
-
-
 def _whole_percent(share: float) -> str:
     return percent(share, 0)
 
 
-def _heldout_view(facts: Entry) -> Entry:
-    """Return tables and charts of held-out rows."""
-    heldout = facts["heldout"]
-    classes = [name(label) for label in facts["classes"]]
-    rows = []
-    for k, counts in enumerate(heldout["confusion"]):
-        wrong = percent(1 - counts[k] / sum(counts)) if any(counts) else "—"
-        rows.append([classes[k], *(f"{n:,}" for n in counts), wrong])
-    figures = [
-        ("Held-out rows", f"{heldout['rows']:,}"),
-        ("Log loss", f"{heldout['log_loss']:.4f}"),
-    ]
-    charts = [_calibration_chart(heldout, classes)]
-    if heldout["auc"] is not None:
-        area, low, high = heldout["auc"]
-        figures.append(("AUC", f"{area:.4f} (95 %: {low:.4f} to {high:.4f})"))
-        charts.append(_roc_chart(heldout, classes))
-    caption = "Answers by true class"
-    if facts["rule"] != "map":
-        caption += ", were the likelier one answered"
-    return {
-        "warnings": [*map(capitalised, heldout["certificate"]["warnings"])],
-        "figures": figures,
-        "caption": caption,
-        "rows": rows,
-        "few": min(each["rows"] for each in heldout["bins"]) < FEW,
-        "charts": charts,
-    }
-
-
-_Chart = tuple[LineChart, list[Head], list[tuple[str, ...]]]
-
-
-def _calibration_chart(heldout: Entry, classes: Sequence[str]) -> _Chart:
+def _calibration_chart(heldout: Entry, classes: Sequence[str]) -> LineChart:
     whose = f"of {classes[1]}" if len(classes) == 2 else "of the answer"
-    bins = heldout["bins"]
-    points = [(each["probability"], each["share"]) for each in bins]
-    chart = LineChart(
+    points = [(each["probability"], each["share"]) for each in heldout["bins"]]
+    return _square_chart(
         "Are probabilities right?",
-        [
-            Line("this model", points, dots=True),
-            Line("perfect", [(0.0, 0.0), (1.0, 1.0)], dashed=True),
-        ],
+        Line("this model", points, dots=True),
+        "perfect",
         x=f"probability {whose}",
         y="observed frequency",
-        x_end=1.0,
-        y_end=1.0,
-        tick_x=_whole_percent,
-        tick_y=_whole_percent,
     )
-    heads = [Head("Rows", True), Head("Probability", True), Head("Share", True)]
-    rows = [
-        (f"{each['rows']:,}", percent(each["probability"]), percent(each["share"]))
-        for each in bins
-    ]
-    return chart, heads, [*rows]
 
 
-def _roc_chart(heldout: Entry, classes: Sequence[str]) -> _Chart:
+def _roc_chart(heldout: Entry, classes: Sequence[str]) -> LineChart:
     points = [(false, true) for false, true in heldout["roc"]]
-    chart = LineChart(
+    return _square_chart(
         "Does the score rank well?",
-        [
-            Line("this model", points),
-            Line("guessing", [(0.0, 0.0), (1.0, 1.0)], dashed=True),
-        ],
+        Line("this model", points),
+        "guessing",
         x=f"{classes[0]} taken for {classes[1]}",
         y=f"{classes[1]} found",
+    )
+
+
+def _square_chart(caption: str, line: Line, other: str, x: str, y: str) -> LineChart:
+    """Return a chart of shares against shares, with its diagonal."""
+    diagonal = Line(other, [(0.0, 0.0), (1.0, 1.0)], dashed=True)
+    return LineChart(
+        caption,
+        [line, diagonal],
+        x=x,
+        y=y,
         x_end=1.0,
         y_end=1.0,
         tick_x=_whole_percent,
         tick_y=_whole_percent,
-    )
-    heads = [Head("Line"), Head(chart.x, True), Head(chart.y, True)]
-    return chart, heads, [*chart.rows]
-
-
-def _worst_text(worst: Entry) -> str:
-    return (
-        f"A made-up population of {number_of(worst['outcomes'], 'kind')} of rows that "
-        "has exactly the counts of pairs of the data, and on which every rule, this "
-        f"one included, is wrong on at least {at_least(worst['error'], 1)}."
     )
 
 
