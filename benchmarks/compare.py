@@ -1,16 +1,16 @@
 """Two checkouts side by side: is any job slower, or larger, than it was?
 
 ``compare.py OLD NEW [--jobs wide tall …] [--repeats 7]``. Every job runs in a process
-of its own, one checkout after the other in turn, through public names alone, so that
-old and new code can run it. A process makes its data, calls the job once untimed where
-that is what users see (compiled code is then loaded), and reports the CPU seconds of
-the calls after it and its peak of memory. The table shows medians. Both checkouts are
-compiled to bytecode before.
+of its own, one checkout after the other in turn, through public names and commands
+alone, so that old and new code can run it. A process makes its data, calls the job once
+untimed where that is what users see (compiled code is then loaded), and reports the CPU
+seconds of the calls after it and its peak of memory; of a command, those of its
+process. The table shows medians. Both checkouts are compiled to bytecode before.
 """
 
 from __future__ import annotations
 
-from timing import RESULTS, cpu_seconds, machine, markdown_table  # isort: skip
+from timing import RESULTS, machine, markdown_table  # isort: skip
 
 import argparse
 import compileall
@@ -200,25 +200,77 @@ def csv_gz() -> Job:
     return _of_file("csv.gz")
 
 
+def _command(*words: str | Path) -> Job:
+    call = [sys.executable, "-m", "renyi", *map(str, words)]
+    return lambda: subprocess.run(call, check=True, capture_output=True)
+
+
+def _fit(file: str | Path, *options: str) -> Job:
+    out = Path(tempfile.mkdtemp()) / "model"
+    return _command("fit", file, *options, "--out", out)
+
+
+def fit_votes() -> Job:
+    return _fit("votes")
+
+
+def fit_csv() -> Job:
+    return _fit(_file("csv"), "--target", "outcome")
+
+
+def fit_parquet() -> Job:
+    return _fit(_file("parquet"), "--target", "outcome")
+
+
+def fit_halves() -> Job:
+    return _fit("adult", "--confidence", "0.95")
+
+
+def predict_csv() -> Job:
+    model = Path(tempfile.mkdtemp()) / "model"
+    _command("fit", _file("csv"), "--target", "outcome", "--out", model)()
+    answers = model.with_suffix(".csv")
+    return _command("predict", f"{model}.json", _file("csv"), "--out", answers)
+
+
+def _count_table(path: Path) -> Job:
+    out = Path(tempfile.mkdtemp()) / "counts.renyi"
+    options = ("--table", "t", "--target", "outcome", "--out", out)
+    return _command("marginals", "build", path, *options)
+
+
+def genotypes() -> Job:
+    import renyi
+
+    n_samples = 1_000
+    n_variants = 50_000
+    stem = Path(tempfile.mkdtemp()) / "study"
+    rng = np.random.default_rng(0)
+    calls = rng.integers(0, 256, (n_variants, n_samples // 4), np.uint8)
+    stem.with_suffix(".bed").write_bytes(b"\x6c\x1b\x01" + calls.tobytes())
+    variants = (f"1\trs{i}\t0\t{i + 1}\tA\tG\n" for i in range(n_variants))
+    stem.with_suffix(".bim").write_text("".join(variants))
+    samples = (f"{i} {i} 0 0 1 {1 + i % 2}\n" for i in range(n_samples))
+    stem.with_suffix(".fam").write_text("".join(samples))
+    G = renyi.read_genotypes(stem.with_suffix(".bed"))
+    return lambda: renyi.GenotypeClassifier().fit(G, G.samples["phenotype"])
+
+
 def duckdb() -> Job:
     import duckdb
-
-    import renyi
 
     place = _file("parquet")
     path = place.with_suffix(".duckdb")
     path.unlink(missing_ok=True)
     with duckdb.connect(path) as connection:
         connection.execute(f"CREATE TABLE t AS SELECT * FROM '{place}'")
-    return lambda: renyi.Marginals.from_file(path, table="t", target="outcome")
+    return _count_table(path)
 
 
 def sqlite() -> Job:
     import sqlite3
 
     import pyarrow.parquet
-
-    import renyi
 
     table = pyarrow.parquet.read_table(_file("parquet")).slice(0, 300_000)
     path = _file("parquet").with_suffix(".db")
@@ -231,16 +283,17 @@ def sqlite() -> Job:
     connection.executemany(f"INSERT INTO t VALUES ({marks})", cells)
     connection.commit()
     connection.close()
-    return lambda: renyi.Marginals.from_file(path, table="t", target="outcome")
+    return _count_table(path)
 
 
 # Milliseconds: several calls after one that warms up. Seconds: the first call counts.
 FAST = {wide: 20, wide_auto: 5, votes: 10, predict: 3, marginals_conditional: 3}
 ONCE = (
     *(tall, adult, order_two, selector, selection, minimax_lp, minimax_exact),
-    *(certify_lp, theta, dcc, gdcc, tan, mpm, parquet, csv, csv_gz, duckdb, sqlite),
+    *(certify_lp, theta, dcc, gdcc, tan, mpm, parquet, csv, csv_gz, genotypes),
 )
-JOBS = {job.__name__: job for job in (*FAST, *ONCE)}
+COMMANDS = (fit_votes, fit_csv, fit_parquet, fit_halves, predict_csv, duckdb, sqlite)
+JOBS = {job.__name__: job for job in (*FAST, *ONCE, *COMMANDS)}
 
 
 def child(name: str) -> None:
@@ -250,9 +303,13 @@ def child(name: str) -> None:
     calls = FAST.get(job, 1)
     if job in FAST:
         call()
-    seconds = cpu_seconds(lambda: [call() for _ in range(calls)]) / calls
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    print(json.dumps({"cpu": seconds, "memory_mb": peak}))
+    who = resource.RUSAGE_CHILDREN if job in COMMANDS else resource.RUSAGE_SELF
+    before = resource.getrusage(who)
+    for _ in range(calls):
+        call()
+    after = resource.getrusage(who)
+    seconds = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    print(json.dumps({"cpu": seconds / calls, "memory_mb": after.ru_maxrss / 1024}))
 
 
 def measured(checkout: Path, name: str) -> dict[str, float]:
@@ -309,11 +366,11 @@ def main() -> None:
         compileall.compile_dir(checkout / "src", quiet=2)
     kept = RESULTS / "compare.json"
     before = json.loads(kept.read_text())["rows"] if kept.exists() else []
-    found = {row["job"]: row for row in before}
+    measurements = {row["job"]: row for row in before}
     for name in args.jobs:
-        found[name] = compared(args.old, args.new, name, args.repeats)
-        print(found[name], flush=True)
-        rows = [found[job] for job in JOBS if job in found]
+        measurements[name] = compared(args.old, args.new, name, args.repeats)
+        print(measurements[name], flush=True)
+        rows = [measurements[job] for job in JOBS if job in measurements]
         kept.write_text(
             json.dumps({"machine": machine(), "rows": rows}, indent=1) + "\n"
         )

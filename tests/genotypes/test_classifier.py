@@ -251,7 +251,7 @@ def test_noise_adds_nothing_to_covariates():
         G = PackedGenotypes.from_codes(rng.choice([0, 2, 3], (200, 150)))
         y, C = rng.integers(0, 2, 150), rng.normal(size=(150, 4))
         clf = GenotypeClassifier(alpha=3000.0).fit(G, y, C)
-        alone = genotype_fit.covariates_alone(y, C, None)
+        alone = genotype_fit.covariates_alone(genotype_fit.Samples(y, C, None), None)
         assert_allclose(clf.left_out_genetic_, clf.left_out_ - alone, atol=1e-9)
         added.append(nagelkerke_r2(clf.left_out_genetic_, y, C))
         with_them.append(nagelkerke_r2(clf.left_out_scores_, y, C))
@@ -331,9 +331,9 @@ def test_what_cannot_be_fitted_is_named(study):
         GenotypeClassifier().fit(G, y, np.column_stack([C[:, 0], 2 * C[:, 0] + 1]))
     for none in (np.nan, None):
         some = np.where(np.arange(N) == 3, none, y.astype(object))
-        with pytest.raises(ValueError, match="y has no value for sample 3"):
+        with pytest.raises(ValueError, match="y must have a value"):
             GenotypeClassifier().fit(G, some)
-        with pytest.raises(ValueError, match="groups has no value for sample 3"):
+        with pytest.raises(ValueError, match="groups must have a value"):
             GenotypeClassifier().fit(G, y, groups=some)
     with pytest.raises(ValueError, match="covariates do not determine"):
         GenotypeClassifier(1.0, solver="cg").fit(G, y, np.arange(N) == 3)
@@ -406,7 +406,7 @@ def test_chromosomes_that_cannot_be_left_out_are_refused(study):
     y = study[1]
     clf = GenotypeClassifier(2.5).fit(G, y)
     for chromosomes, words in (
-        (None, "give chromosomes"),
+        (None, "chromosomes must be given"),
         (["7"] * D, "chromosome 7"),
         (["7"], str(D)),
     ):

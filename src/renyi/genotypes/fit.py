@@ -168,6 +168,20 @@ class GenotypeKernel:
 # ---- a given matrix
 
 
+class Samples(NamedTuple):
+    """What is known of the samples beside their genotypes."""
+
+    y: NDArray[np.int64]  # 0 or 1
+    covariates: Floats | None
+    groups: NDArray[np.int64] | None  # numbers those that are left out together
+
+    def take(self, some: NDArray[np.intp]) -> Samples:
+        """Return some of them."""
+        C = None if self.covariates is None else self.covariates[some]
+        groups = None if self.groups is None else self.groups[some]
+        return Samples(self.y[some], C, groups)
+
+
 class KernelFit(NamedTuple):
     """Weights of the rows, and the scores of each without itself or its group."""
 
@@ -211,20 +225,19 @@ def unpenalised(
 
 def fit_kernel(
     A: Floats,
-    y: NDArray[np.int64],
+    samples: Samples,
     alpha: float | str,
     n_features: int,
-    covariates: Floats | None = None,
-    groups: NDArray[np.int64] | None = None,
 ) -> KernelFit:
     """Fit two classes, 0 and 1, from what every two rows have in common.
 
-    `A` is overwritten. Scores are left out by row, or by group where `groups` numbers
-    them. The coefficients are those of ``y − n·alpha·β − Aβ``, which the caller has by
-    products that are cheaper than another copy of A; here they are empty.
+    `A` is overwritten. Scores are left out by row, or by group where there are groups.
+    The caller has the coefficients, of ``y − n·alpha·β − Aβ``, by cheaper products than
+    another copy of A; here they are empty.
     """
     n = len(A)
-    X = unpenalised(n, covariates)
+    groups = samples.groups
+    X = unpenalised(n, samples.covariates)
     U = np.linalg.qr(X)[0]
     T = A @ U
     T -= U @ (U.T @ T) / 2
@@ -233,7 +246,7 @@ def fit_kernel(
         block -= T[low : low + 256] @ U.T + U[low : low + 256] @ T.T
         block /= n
         block += U[low : low + 256] @ U.T
-    target = np.asarray(y, np.float64)
+    target = np.asarray(samples.y, np.float64)
     problem = _Projected(A, U, (target - U @ (U.T @ target)) / np.sqrt(n), target)
     if isinstance(alpha, str):
         choice, beta, left = _choose(problem, alpha_grid(n_features), groups)
@@ -300,13 +313,11 @@ def _each_alone(residual: Floats, diagonal: Floats) -> Floats:
         return np.where(diagonal > _DETERMINED, residual / diagonal, np.inf)
 
 
-def covariates_alone(
-    y: NDArray[np.int64], covariates: Floats | None, groups: NDArray[np.int64] | None
-) -> Floats:
-    """Return the scores of rows by least squares without them or their groups."""
-    target = np.asarray(y, np.float64)
-    U = np.linalg.qr(unpenalised(len(target), covariates))[0]
-    return target - _without(target - U @ (U.T @ target), None, U, groups)
+def covariates_alone(samples: Samples, together: NDArray[np.int64] | None) -> Floats:
+    """Return the scores of rows by least squares without those left out together."""
+    target = np.asarray(samples.y, np.float64)
+    U = np.linalg.qr(unpenalised(len(target), samples.covariates))[0]
+    return target - _without(target - U @ (U.T @ target), None, U, together)
 
 
 def _choose(
@@ -373,12 +384,11 @@ def _basis(X: Floats) -> Floats:
 
 def fit_products(
     multiply: Product,
-    y: NDArray[np.int64],
+    samples: Samples,
     alpha: float,
     folds: NDArray[np.int64],
     diagonal: float,
-    covariates: Floats | None = None,
-    tolerance: float = 1e-6,
+    tolerance: float,
 ) -> KernelFit:
     """Fit from products with A alone, by conjugate gradients, all folds at once.
 
@@ -386,10 +396,10 @@ def fit_products(
     The fits without a fold keep the total penalty n·alpha. Scores are those of the
     solutions as they are, however far the residual.
     """
-    target = np.asarray(y, np.float64)
+    target = np.asarray(samples.y, np.float64)
     n = len(target)
     K = int(folds.max()) + 1
-    X = unpenalised(n, covariates)
+    X = unpenalised(n, samples.covariates)
     used = np.ones((n, K + 1), bool)
     used[np.arange(n), folds] = False
     bases = [_basis(X * rows[:, None]) for rows in used.T]

@@ -31,11 +31,8 @@ _STEPS = 50
 class RiskMeasures:
     """What a score of a two-class phenotype is worth, on rows it was not fitted to."""
 
-    cases: int
-    controls: int
     auc: float
-    auc_interval: tuple[float, float]
-    confidence: float
+    auc_interval: tuple[float, float]  # of 95 %
     nagelkerke_r2: float
     liability_r2: float | None  # None without a stated prevalence
     prevalence: float | None
@@ -46,7 +43,6 @@ def risk_measures(
     y: ArrayLike,
     covariates: Floats | None = None,
     prevalence: float | None = None,
-    confidence: float = 0.95,
     added: Floats | None = None,
     cells: NDArray[np.intp] | None = None,
 ) -> RiskMeasures:
@@ -57,7 +53,7 @@ def risk_measures(
     that goes the wrong way explains nothing. Samples of one of the `cells` are ties.
     """
     scores, y = check_two_classes(scores, y)
-    area, low, high = auc(scores, y, confidence, cells)
+    area, low, high = auc(scores, y, cells=cells)
     added = scores if added is None else added
     X = _with_start(y, covariates, added)
     wrong_way = np.linalg.lstsq(X, y, rcond=None)[0][1] < 0
@@ -66,11 +62,8 @@ def risk_measures(
         r2 = 0.0 if wrong_way else observed_r2(added, y, covariates)
         r2_l = liability_r2(r2, float(y.mean()), prevalence)
     return RiskMeasures(
-        cases=int(y.sum()),
-        controls=int((1 - y).sum()),
         auc=area,
         auc_interval=(low, high),
-        confidence=confidence,
         nagelkerke_r2=0.0 if wrong_way else nagelkerke_r2(added, y, covariates),
         liability_r2=r2_l,
         prevalence=prevalence,

@@ -1,11 +1,6 @@
-r"""Two classes from packed genotypes, many variants and few samples.
+"""Two classes from packed genotypes, many variants and few samples.
 
-With A what every two samples have in common, the fit takes n unknowns however many
-variants there are (`renyi.genotypes.fit`): one factorisation of n × n numbers, or
-conjugate gradients on products with the packed genotypes. Sums of the samples' weights
-are the points of every variant.
-
-In-sample metrics mean nothing if variants outnumber samples, and none is given: every
+The fit has n unknowns however many variants there are (`renyi.genotypes.fit`). Every
 metric is of samples that the fit which scores them has not seen.
 """
 
@@ -25,6 +20,7 @@ from renyi.genotypes.fit import (
     MISSING_AS,
     GenotypeKernel,
     KernelFit,
+    Samples,
     covariates_alone,
     fit_kernel,
     fit_products,
@@ -55,41 +51,20 @@ _LEFT_OUT = {
 
 @dataclass(frozen=True)
 class GenotypeMetrics:
-    """What the fit is worth on samples it has not seen.
+    """What the fit is worth on samples it has not seen."""
 
-    Parameters
-    ----------
-    method : str
-        How samples were left out: "leave-one-out", "leave-one-group-out" or a cross-fit
-        by folds, in which groups stay together.
-    n_samples, n_groups : int
-        Samples, and groups that were left out one by one.
-    error, risk, auc : float
-        Share of wrong answers, mean of (s − y)² with the estimate s of P(class 1), and
-        area under the curve, of left-out scores.
-    auc_interval : tuple of float
-        Its 95 % interval, 1.5 times as wide as DeLong's: see `left_out_auc`.
-    majority_error : float
-        Share of the rarer class: the error of always answering the other.
-    covariates_error, covariates_risk, covariates_auc : float or None
-        The same of a fit to the covariates alone.
-    residual : float
-        What conjugate gradients left of the equations, as a share; 0 if factorised. The
-        figures are of the solutions as they are.
-    """
-
-    method: str
+    method: str  # how they were left out: "leave-one-out", by group, or by folds
     n_samples: int
-    n_groups: int
-    error: float
-    risk: float
+    n_groups: int  # that were left out one by one
+    error: float  # share of wrong answers
+    risk: float  # mean of (s − y)² with the estimate s of P(class 1)
     auc: float
-    auc_interval: tuple[float, float]
-    majority_error: float
-    covariates_error: float | None = None
+    auc_interval: tuple[float, float]  # of 95 %, 1.5 times as wide as DeLong's
+    majority_error: float  # of always answering the larger class
+    covariates_error: float | None = None  # of a fit to the covariates alone
     covariates_risk: float | None = None
     covariates_auc: float | None = None
-    residual: float = 0.0
+    residual: float = 0.0  # share of the equations that conjugate gradients left
 
 
 class GenotypeModel:
@@ -141,19 +116,15 @@ class GenotypeModel:
         """
         genotypes = packed_of(G)
         alpha = self._check()
-        self.classes_, labels = _two_classes(y, genotypes.n)
-        C = _covariates(covariates, genotypes.n)
-        members = _groups(groups, genotypes.n)
+        self.classes_, samples = _known_samples(y, covariates, groups, genotypes.n)
         if not genotypes.d:
             raise ValueError("there are no variants to fit: keep at least one.")
         kernel = self._kernel(genotypes)
         if self._exact(genotypes.n):
-            A = kernel.matrix()
-            fit = fit_kernel(A, labels, alpha, genotypes.d, C, members)
-            del A
+            fit = fit_kernel(kernel.matrix(), samples, alpha, genotypes.d)
         else:
-            fit = self._iterate(kernel, labels, alpha, C, members)
-        self._keep(kernel, fit, labels, C, members)
+            fit = self._iterate(kernel, samples, alpha)
+        self._keep(kernel, fit, samples)
         return self
 
     def _check(self) -> float | str:
@@ -177,12 +148,7 @@ class GenotypeModel:
         return self.solver == "exact"
 
     def _iterate(
-        self,
-        kernel: GenotypeKernel,
-        y: NDArray[np.int64],
-        alpha: float | str,
-        C: Floats | None,
-        groups: NDArray[np.int64] | None,
+        self, kernel: GenotypeKernel, samples: Samples, alpha: float | str
     ) -> KernelFit:
         """Fit by conjugate gradients; alpha by a factorisation for some samples.
 
@@ -191,36 +157,29 @@ class GenotypeModel:
         """
         G = kernel.G
         rng = np.random.default_rng(self.random_state)
-        members = np.arange(G.n) if groups is None else groups
+        members = np.arange(G.n) if samples.groups is None else samples.groups
         folds = rng.permutation(np.arange(members.max() + 1) % FOLDS)[members]
         method = "given"
         if isinstance(alpha, str):
             some = np.sort(rng.permutation(G.n)[:CHOICE_SAMPLES])
-            if len(np.unique(y[some])) < 2:
+            few = samples.take(some)
+            if len(np.unique(few.y)) < 2:
                 raise ValueError(
                     "one class is too rare to choose alpha from some samples: give a "
                     "number."
                 )
             part = replace(kernel, G=G.take(samples=some), on_gpu=None)
-            among = None if groups is None else groups[some]
-            X = None if C is None else C[some]
-            chosen = fit_kernel(part.matrix(), y[some], alpha, G.d, X, among).choice
+            chosen = fit_kernel(part.matrix(), few, alpha, G.d).choice
             method = chosen.method
             alpha = chosen.alpha * len(some) / G.n
         diagonal = float(G.d if self.dominance else 1.5 * G.d)
-        fit = fit_products(kernel.multiply, y, alpha, folds, diagonal, C, TOLERANCE)
+        fit = fit_products(kernel.multiply, samples, alpha, folds, diagonal, TOLERANCE)
         return fit._replace(choice=replace(fit.choice, method=method))
 
-    def _keep(
-        self,
-        kernel: GenotypeKernel,
-        fit: KernelFit,
-        y: NDArray[np.int64],
-        C: Floats | None,
-        groups: NDArray[np.int64] | None,
-    ) -> None:
+    def _keep(self, kernel: GenotypeKernel, fit: KernelFit, samples: Samples) -> None:
         """Store points, coefficients and figures."""
         G = kernel.G
+        y, C, _ = samples
         coefficients = fit.coefficients
         self.points_ = kernel.points(fit.beta)
         fitted = y - G.n * fit.choice.alpha * fit.beta
@@ -236,13 +195,14 @@ class GenotypeModel:
         self.left_out_ = fit.left_out
         condition = G.d / fit.choice.alpha
         scores = _comparable(fit.left_out, y, fit.together, condition)
-        self.left_out_scores_ = self.left_out_genetic_ = scores
+        self.left_out_scores_ = scores
+        self.left_out_genetic_ = scores
         alone = None
         if C is not None:
-            alone = covariates_alone(y, C, fit.together)
+            alone = covariates_alone(samples, fit.together)
             self.left_out_genetic_ = _levelled(fit.left_out - alone, condition)
         self.left_out_cells_ = _runs(fitted, condition)
-        self.metrics_ = _figures(fit, scores, y, alone, groups, self.left_out_cells_, C)
+        self.metrics_ = _figures(fit, scores, samples, alone, self.left_out_cells_)
         self.loo_error_ = self.metrics_.error
         ones = np.ones(G.n)
         rows = LeftOut(fit.left_out[:, None] - 0.5, y, ones, ones, 0.0)
@@ -307,11 +267,10 @@ class GenotypeModel:
     ) -> pd.DataFrame:
         """Return scores of the training samples without each chromosome in turn.
 
-        Each is of a fit to the variants of all other chromosomes, with the penalty of
-        this one, to all other samples (groups, folds): what the genotypes add to the
-        answer of the covariates alone, or of the share of the classes. Beside the
-        covariates it stands for the rest of the genome where the variants of the
-        chromosome are tested one by one.
+        Each is of a fit to the variants of all other chromosomes and, at the same
+        penalty, to all other samples (groups, folds), less the answer of the covariates
+        alone. It stands for the rest of the genome where the variants of a chromosome
+        are tested one by one.
 
         Parameters
         ----------
@@ -324,34 +283,14 @@ class GenotypeModel:
         -------
         DataFrame of shape (n, chromosomes)
             A column for each, in the order of the file.
-
-        Examples
-        --------
-        >>> rng = np.random.default_rng(0)
-        >>> y = rng.integers(0, 2, 60)
-        >>> copies = rng.binomial(2, np.where(y == 1, 0.5, 0.3), (300, 60))
-        >>> G = PackedGenotypes.from_codes(np.array([3, 2, 0])[copies])
-        >>> names = np.repeat(["1", "2", "X"], 100)
-        >>> clf = GenotypeModel().fit(G, y)
-        >>> clf.leave_chromosomes_out(G, y, chromosomes=names).shape
-        (60, 3)
         """
         whole = self._same_variants(G)
-        labels = _two_classes(y, whole.n)[1]
-        C = _covariates(covariates, whole.n)
-        members = _groups(groups, whole.n)
-        given = chromosomes
-        if given is None:
-            if not isinstance(G, Genotypes):
-                raise ValueError(
-                    "packed genotypes have no chromosomes: give chromosomes."
-                )
-            given = G.variants["chromosome"]
-        names = np.asarray(given).astype(str)
+        samples = _known_samples(y, covariates, groups, whole.n)[1]
+        if chromosomes is None and isinstance(G, Genotypes):
+            chromosomes = G.variants["chromosome"]
+        names = np.asarray(chromosomes).astype(str)
         if names.shape != (whole.d,):
-            raise ValueError(
-                f"chromosomes must have one for each of {whole.d} variants."
-            )
+            raise ValueError(f"chromosomes must be given for all {whole.d} variants.")
         if (names == names[0]).all():
             raise ValueError(
                 f"all variants are on chromosome {names[0]}: without it none is left."
@@ -366,13 +305,12 @@ class GenotypeModel:
                 part = whole.take(variants=names == name)
                 rest = self._kernel(part).matrix()
                 np.subtract(A, rest, out=rest)
-                fit = fit_kernel(rest, labels, self.alpha_, whole.d, C, members)
+                fit = fit_kernel(rest, samples, self.alpha_, whole.d)
             else:
                 part = whole.take(variants=names != name)
-                kernel = self._kernel(part)
-                fit = self._iterate(kernel, labels, self.alpha_, C, members)
+                fit = self._iterate(self._kernel(part), samples, self.alpha_)
             _check_determined(fit)
-            alone = covariates_alone(labels, C, fit.together)
+            alone = covariates_alone(samples, fit.together)
             columns[str(name)] = fit.left_out - alone
         return pd.DataFrame(columns)
 
@@ -380,8 +318,11 @@ class GenotypeModel:
 # ---- what is given
 
 
-def _two_classes(y: ArrayLike, n: int) -> tuple[NDArray[Any], NDArray[np.int64]]:
-    classes, labels = np.unique(_known(y, n, "y", "class"), return_inverse=True)
+def _known_samples(
+    y: ArrayLike, covariates: ArrayLike | None, groups: ArrayLike | None, n: int
+) -> tuple[NDArray[Any], Samples]:
+    """Return the two classes, and what is known of every sample."""
+    classes, labels = np.unique(_known(y, n, "y"), return_inverse=True)
     if len(classes) != 2:
         few = ", ".join(map(repr, classes[:5].tolist()))
         raise InputError(
@@ -389,18 +330,15 @@ def _two_classes(y: ArrayLike, n: int) -> tuple[NDArray[Any], NDArray[np.int64]]
             "samples of two.",
             "classes",
         )
-    return classes, labels.astype(np.int64)
+    C = _covariates(covariates, n)
+    return classes, Samples(labels.astype(np.int64), C, _groups(groups, n))
 
 
-def _known(values: ArrayLike, n: int, name: str, what: str) -> NDArray[Any]:
+def _known(values: ArrayLike, n: int, name: str) -> NDArray[Any]:
     given = np.asarray(values)
-    if given.shape != (n,):
-        raise ValueError(f"{name} must have a {what} for each of {n} samples.")
-    missing = np.asarray(pd.isna(given))
-    if missing.any():
+    if given.shape != (n,) or pd.isna(given).any():
         raise ValueError(
-            f"{name} has no value for sample {int(missing.argmax())}: leave out the "
-            f"samples without it ({int(missing.sum())})."
+            f"{name} must have a value for each of {n} samples: leave out the others."
         )
     return given
 
@@ -424,7 +362,7 @@ def _covariates(covariates: ArrayLike | None, n: int) -> Floats | None:
 def _groups(groups: ArrayLike | None, n: int) -> NDArray[np.int64] | None:
     if groups is None:
         return None
-    known = _known(groups, n, "groups", "value")
+    known = _known(groups, n, "groups")
     names, members = np.unique(known, return_inverse=True)
     if len(names) < 2:
         raise ValueError("groups must be two or more, to leave one out.")
@@ -437,30 +375,36 @@ def _groups(groups: ArrayLike | None, n: int) -> NDArray[np.int64] | None:
 def _figures(
     fit: KernelFit,
     scores: Floats,
-    y: NDArray[np.int64],
+    samples: Samples,
     alone: Floats | None,
-    groups: NDArray[np.int64] | None,
     cells: NDArray[np.intp],
-    C: Floats | None,
 ) -> GenotypeMetrics:
     """Judge left-out scores, and beside them those of the covariates alone."""
+    y, C, groups = samples
     kind = "fold" if fit.rounds else "sample" if groups is None else "group"
     area, low, high = left_out_auc(scores, y, cells, groups)
-    beside: tuple[float | None, float | None, float | None] = (None, None, None)
-    if alone is not None and C is not None:
-        _, equal = np.unique(C, axis=0, return_inverse=True)
-        level = _comparable(alone, y, fit.together)
-        beside = (*_error_and_risk(alone, y), auc(level, y, cells=equal.ravel())[0])
-    return GenotypeMetrics(
-        _LEFT_OUT[kind],
-        len(y),
-        len(y) if groups is None else int(groups.max()) + 1,
-        *_error_and_risk(fit.left_out, y),
-        area,
-        (low, high),
-        float(min(y.mean(), 1 - y.mean())),
-        *beside,
-        fit.residual,
+    error, risk = _error_and_risk(fit.left_out, y)
+    metrics = GenotypeMetrics(
+        method=_LEFT_OUT[kind],
+        n_samples=len(y),
+        n_groups=len(y) if groups is None else int(groups.max()) + 1,
+        error=error,
+        risk=risk,
+        auc=area,
+        auc_interval=(low, high),
+        majority_error=float(min(y.mean(), 1 - y.mean())),
+        residual=fit.residual,
+    )
+    if alone is None or C is None:
+        return metrics
+    _, equal = np.unique(C, axis=0, return_inverse=True)
+    level = _comparable(alone, y, fit.together)
+    error, risk = _error_and_risk(alone, y)
+    return replace(
+        metrics,
+        covariates_error=error,
+        covariates_risk=risk,
+        covariates_auc=auc(level, y, cells=equal.ravel())[0],
     )
 
 

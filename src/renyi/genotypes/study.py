@@ -31,30 +31,14 @@ FAMILIES = "FID"  # the word for groups that are the families of the genotypes
 
 @dataclass(frozen=True, eq=False)
 class Study:
-    """Genotypes to learn from, with the class of every sample.
-
-    Parameters
-    ----------
-    genotypes : Genotypes
-        The samples and variants that are left.
-    y : ndarray of shape (n,)
-        The class of every sample, 0 or 1.
-    classes : (str, str)
-        What 0 and 1 stand for.
-    covariates : DataFrame or None
-        A row of numbers for every sample.
-    groups : ndarray of shape (n,) or None
-        The group of every sample; its members must be left out together.
-    log : list of str
-        What was loaded, and what every step left.
-    """
+    """Genotypes to learn from, with the class of every sample."""
 
     genotypes: Genotypes
-    y: NDArray[np.int64]
-    classes: tuple[str, str]
-    covariates: pd.DataFrame | None
-    groups: NDArray[np.object_] | None
-    log: list[str]
+    y: NDArray[np.int64]  # 0 or 1
+    classes: tuple[str, str]  # what 0 and 1 stand for
+    covariates: pd.DataFrame | None  # numbers
+    groups: NDArray[np.object_] | None  # whose members are left out together
+    log: list[str]  # what was loaded, and what every step left
 
 
 def read_study(
