@@ -29,7 +29,6 @@ from renyi.encoding.rules import missing_texts
 from renyi.exports.points import has_weights
 from renyi.fitting import Fit
 from renyi.formatting import chosen_percent, number_of
-from renyi.limits import check_memory, memory_budget
 from renyi.progress import Progress
 from renyi.sources import files
 from renyi.sources.csv import CsvFile
@@ -189,7 +188,6 @@ def heldout_rows(
     file = files.opened(inputs.table_path(rows) if isinstance(rows, str) else rows)
     path = file.path
     names = file.schema.names
-    check_memory(files.memory(file, memory_budget()), f"Holding the rows of {path}")
     target = clf.target if target is None else target
     files.require(path, names, [target])
     features = list(clf.encoder_.input_names)
