@@ -127,7 +127,10 @@ def matching(paths: Paths) -> list[Path]:
 def is_searched(path: str | os.PathLike[str]) -> bool:
     """Whether a name stands for the files of a folder, or those that match it."""
     place = Path(path)
-    return place.is_dir() or (glob.has_magic(os.fspath(path)) and not place.is_file())
+    name = os.fspath(path)
+    if databases.is_address(name):  # which may end in ?host=…
+        return False
+    return place.is_dir() or (glob.has_magic(name) and not place.is_file())
 
 
 def distinct(paths: Iterable[Path]) -> list[Path]:
