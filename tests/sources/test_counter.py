@@ -369,17 +369,6 @@ def test_bytes_that_do_not_fit_together_are_one_sentence(part: str, value) -> No
         PairCounter.from_bytes(tally.spec, pack("counts", header, arrays))
 
 
-def test_bytes_of_labels_that_repeat_are_refused() -> None:
-    tally = _tally()
-    header, arrays = unpack("counts", tally.to_bytes())
-    for labels in (["a", "a"], ["a", None], "ab", [["x"]], [{"a": 1}]):
-        header["encoders"][0] = {"labels": labels}
-        with pytest.raises(
-            ValueError, match="bytes of the counts are not valid: .*label"
-        ):
-            PairCounter.from_bytes(tally.spec, pack("counts", header, arrays))
-
-
 def test_bytes_of_something_else_are_refused() -> None:
     tally = _tally()
     with pytest.raises(ValueError, match="format is"):
@@ -387,12 +376,6 @@ def test_bytes_of_something_else_are_refused() -> None:
     for raw in (b"", b"renyi 1\n", b"\x80\x04K\x01."):
         with pytest.raises(ValueError, match="not (a renyi-counts file|valid)"):
             PairCounter.from_bytes(tally.spec, raw)
-
-
-def test_nothing_is_warned_of_without_reason() -> None:
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        counted([TABLE], CountSpec.of(TABLE.schema, "y"))
 
 
 def test_rows_with_a_refused_cell_are_not_counted() -> None:
@@ -454,33 +437,6 @@ def test_missing_cells_get_a_place_when_one_occurs(
     first.merge(PairCounter.from_bytes(spec, second.to_bytes()))
     assert first._table.size == 2 * 6 + 1
     assert first.finish() == reference(table, "y", class_conditional=class_conditional)
-
-
-@pytest.mark.parametrize(
-    ("part", "value"),
-    [
-        ("upper", np.zeros(3, np.uint8)),
-        ("upper", np.zeros((5, 5), np.uint8)),
-        ("upper", np.full(21, 0.5)),
-        ("upper", np.full(21, 2**63, np.uint64)),
-        ("lows", np.ones(2, np.uint8)),
-        ("lows", np.full(3, 2, np.uint8)),
-        ("lows", np.ones(3, np.uint64)),
-    ],
-)
-def test_halves_of_tables_that_do_not_fit_are_one_sentence(
-    part: str, value: np.ndarray, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(counter, "_SMALL", 0)
-    cells = {"a": ["x", "z"] * 4, "b": ["u", "u", "v", "v"] * 2, "y": ["n", "p"] * 4}
-    table = pa.table(cells)
-    tally = PairCounter(CountSpec.of(table.schema, "y"))
-    tally.add(table)
-    header, arrays = unpack("counts", tally.to_bytes())
-    assert arrays["upper"].shape == (21,)
-    raw = pack("counts", header, {**arrays, part: value})
-    with pytest.raises(ValueError, match="bytes of the counts are not valid"):
-        PairCounter.from_bytes(tally.spec, raw)
 
 
 @pytest.mark.parametrize("weight", [None, "mass"])

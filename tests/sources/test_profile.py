@@ -263,22 +263,3 @@ def test_damaged_bytes_are_one_sentence(part: str, value) -> None:
     raw = profile.to_bytes()
     with pytest.raises(ValueError, match="not a renyi-profile file"):
         ColumnProfile.from_bytes(spec, raw.replace(b'"seen"', b'"sean"'))
-
-
-def test_damaged_descriptions_of_columns_are_one_sentence() -> None:
-    table = texts(60)
-    spec = CountSpec.of(table.schema, "y", texts=table.schema.names)
-    profile = ColumnProfile(spec)
-    profile.add(table)
-    header, arrays = unpack("profile", profile.to_bytes())
-    for change in ({"whole": 1}, {"large": ["a"]}, {"text": None}, {"sketch": 3}):
-        told = [{**header["columns"][0], **change}, *header["columns"][1:]]
-        raw = pack("profile", {**header, "columns": told}, arrays)
-        with pytest.raises(ValueError, match="The bytes of the profile are not valid"):
-            ColumnProfile.from_bytes(spec, raw)
-    for change in ({"known": "x"}, {"figures": [1]}, {"more": 1}):
-        first = header["columns"][0]
-        told = [{**first, "text": {**first["text"], **change}}, *header["columns"][1:]]
-        raw = pack("profile", {**header, "columns": told}, arrays)
-        with pytest.raises(ValueError, match="The bytes of the profile are not valid"):
-            ColumnProfile.from_bytes(spec, raw)
