@@ -107,7 +107,7 @@ def printable(text: str) -> str:
     >>> print(printable("\x1b[31mred\u202e"))
     \x1b[31mred\u202e
     """
-    return HIDDEN.sub(lambda found: ascii(found[0])[1:-1], text)
+    return HIDDEN.sub(lambda match: ascii(match[0])[1:-1], text)
 
 
 def cut(text: str, width: int) -> str:

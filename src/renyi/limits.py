@@ -108,23 +108,23 @@ def memory_budget() -> int:
 
 def _machine_memory() -> int:
     """Return the memory of the machine, container or process, used or not."""
-    found = [_container_memory(_CONTAINER)]
+    sizes = [_container_memory(_CONTAINER)]
     with contextlib.suppress(ImportError):
         import resource
 
         limit = resource.getrlimit(resource.RLIMIT_AS)[0]
-        found += [limit] if limit != resource.RLIM_INFINITY else []
-    return min(found)
+        sizes += [limit] if limit != resource.RLIM_INFINITY else []
+    return min(sizes)
 
 
 @functools.cache
 def _container_memory(places: tuple[str, ...]) -> int:
     """Return the memory of the machine, or of its part that this container has."""
-    found = [os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")]
+    sizes = [os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")]
     for place in places:
         with contextlib.suppress(OSError, ValueError):  # "max" if there is no limit
-            found.append(int(Path(place).read_text()))
-    return min(found)
+            sizes.append(int(Path(place).read_text()))
+    return min(sizes)
 
 
 def check_memory(needed: float, what: str, advice: str = "") -> None:

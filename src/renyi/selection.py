@@ -37,9 +37,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from renyi.encoding.columns import short
+from renyi.encoding.rows import has_few_rows
 from renyi.encoding.rules import check_classes
 from renyi.formatting import at_most, printable, rounded_down
-from renyi.marginals.consistency import check_possible, has_few_rows
+from renyi.marginals.consistency import check_possible
 from renyi.marginals.marginals import Marginals
 from renyi.solvers.forward_selection import ALMOST_NONE, ALPHA
 from renyi.solvers.l1inf import CountsProblem, Problem

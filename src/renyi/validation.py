@@ -81,7 +81,9 @@ def combined(errors: Sequence[ValueError]) -> ValueError:
     for error in errors:
         options += getattr(error, "options", ())
         messages.append(getattr(error, "message", str(error)))
-    return InputError(" ".join(messages), *dict.fromkeys(options))
+    both = InputError(" ".join(messages), *dict.fromkeys(options))
+    both.args = (" ".join(map(str, errors)),)
+    return both
 
 
 def prefixed(prefix: str, error: ValueError) -> ValueError:

@@ -192,7 +192,7 @@ def test_halves_are_told_to_be_of_one_population(run: Run) -> None:
     told = " ".join(run("certify", "--halves", "a.renyi", "b.renyi").out.split())
     assert "from one population" in told
     assert "split once" not in told
-    assert "--encoder" in told
+    assert "with its encoder" in told
 
 
 def test_tables_and_genotypes_are_told_apart(run: Run) -> None:

@@ -394,3 +394,14 @@ def test_memory_of_kept_rows_is_that_of_rows_not_of_weights(good: Good) -> None:
     frame = table(60)[["colour", "size", "y"]].assign(w=np.arange(1, 61) * 1e10)
     fit = ("fit", save(frame), "--target", "y", "--weight", "w", "--alpha", "loo")
     assert good(*fit, "--json", "--where", "true").json["alpha_method"] == "loo"
+
+
+def test_note_of_a_nearly_numeric_column_is_given_once(good: Good) -> None:
+    ages = [str(age % 30) for age in range(400)]
+    ages[-1] = "many"
+    frame = pd.DataFrame({"age": ages, "y": ["no", "yes"] * 200})
+    frame.to_csv("t.csv", index=False)
+    said = json.loads(good("fit", "t.csv", "--target", "y", "--json").out)["notes"]
+    about = [text for text in said if "would be numeric" in text]
+    assert len(about) == 1
+    assert about[0].endswith("(--missing many).")

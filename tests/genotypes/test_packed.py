@@ -63,10 +63,7 @@ def test_codes_and_selections(cases):
 def test_counts(cases):
     rng, found = cases
     for G, codes, W in found:
-        y = rng.integers(0, 3, G.n)
-        per_class = [W[y == k].sum(axis=0).reshape(G.d, 4) for k in range(3)]
         assert_array_equal(packed.code_counts(G), W.sum(axis=0).reshape(G.d, 4))
-        assert_array_equal(packed.class_code_counts(G, y, 3), np.stack(per_class, 2))
         assert_array_equal(packed.missing_per_sample(G), (codes == 1).sum(axis=0))
 
 

@@ -102,20 +102,22 @@ def test_file_that_cannot_be_opened_beside_a_damaged_one(
 # ---- rows that move
 
 
-@pytest.mark.parametrize(
-    ("asked", "message"),
-    [
-        ({"sql": "SELECT * FROM data WHERE random() < 0.5"}, "rows the first time"),
-        ({"sql": "SELECT random() AS r, y FROM data"}, "some rows the first time"),
-        ({"where": "random() < 0.5"}, "rows the first time"),
-    ],
-)
-def test_rows_that_differ_from_pass_to_pass_are_refused(
-    asked: dict[str, Any], message: str, tmp_path: Path
-) -> None:
+def test_rows_that_differ_from_pass_to_pass_are_refused(tmp_path: Path) -> None:
     path = write(table_of(3_000), tmp_path / "rows.parquet", 3_000)
-    with pytest.raises(ValueError, match=message):
-        files.marginals(path, "y", **asked)
+    with pytest.raises(ValueError, match="rows the first time"):
+        files.marginals(path, "y", where="random() < 0.5")
+
+
+@pytest.mark.parametrize(
+    "query",
+    ["SELECT * FROM data WHERE random() < 0.5", "SELECT random() AS r, y FROM data"],
+)
+def test_a_query_is_answered_once(query: str, tmp_path: Path) -> None:
+    path = write(table_of(3_000), tmp_path / "rows.parquet", 3_000)
+    m = files.marginals(path, "y", sql=query)
+    assert (m.n == 3_000) == ("WHERE" not in query)
+    for name in m.feature_names:
+        assert m.block(name, "y").to_numpy().sum() == m.n
 
 
 def test_sample_that_can_be_repeated(tmp_path: Path) -> None:

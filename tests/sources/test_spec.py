@@ -10,7 +10,7 @@ import pytest
 
 from renyi import Encoder
 from renyi.encoding.tuples import TupleEncoder
-from renyi.sources.spec import ColumnSpec, CountSpec, family
+from renyi.sources.spec import CountSpec, family
 
 SCHEMA = pa.schema(
     {
@@ -22,46 +22,6 @@ SCHEMA = pa.schema(
         "y": pa.string(),
     }
 )
-
-
-def test_types_decide_what_is_undecided() -> None:
-    spec = CountSpec.of(SCHEMA, "y", weight="w")
-    assert spec.names == ("word", "count", "size", "flag", "y")
-    assert spec.read_columns == (*spec.names, "w")
-    assert spec.undecided == ("count", "size")
-    assert spec.by_name["count"] == ColumnSpec("integer", "auto")
-    assert spec.by_name["size"] == ColumnSpec("float", "number")
-
-
-def test_named_numbers_replace_types() -> None:
-    spec = CountSpec.of(SCHEMA, "y", Encoder(numeric=("word",)))
-    assert spec.undecided == ("word",)
-    assert spec.by_name["size"].kind == "label"
-
-
-def test_texts_are_undecided_the_target_too() -> None:
-    spec = CountSpec.of(SCHEMA, "y", weight="w", texts=["word", "y"])
-    assert spec.undecided == ("word", "count", "size", "y")
-    assert spec.by_name["y"] == ColumnSpec("text", "label", "guess")
-
-
-def test_a_fitted_encoder_decides_everything() -> None:
-    frame = pd.DataFrame({"size": [0.5, 1.5, 2.5], "word": ["a", "b", "a"]})
-    spec = CountSpec.of(SCHEMA, "y", Encoder().fit(frame), texts=["word", "size"])
-    assert spec.undecided == ()
-    assert spec.names == ("size", "word", "y")
-    assert spec.ignored == {"count", "flag", "w"}
-    assert spec.by_name["word"].text == "words"
-    assert spec.by_name["size"].text == "numbers"
-    assert spec.by_name["size"].levels is not None
-
-
-def test_integer_labels_of_a_fitted_encoder_are_figures() -> None:
-    encoder = Encoder().fit(pd.DataFrame({"word": [1, 2, 1]}))
-    spec = CountSpec.of(SCHEMA, "y", encoder, texts=["word"])
-    assert spec.by_name["word"].text == "figures"
-    assert spec.undecided == ()
-    assert CountSpec.of(SCHEMA, "y", encoder).undecided == ()
 
 
 @pytest.mark.parametrize(
@@ -118,39 +78,3 @@ def test_plain_form_goes_through_json() -> None:
         )
         again = CountSpec.from_dict(json.loads(json.dumps(spec.to_dict())))
         assert again == spec
-
-
-@pytest.mark.parametrize(
-    "change",
-    [
-        {"names": ["a"]},
-        {"names": "word"},
-        {"names": ["word"] * 6},
-        {"columns": []},
-        {"cells": 7},
-        {"weight": 3},
-        {"fitted": 1},
-        {"ignored": [3]},
-        {"encoder": {}},
-        {"extra": 1},
-    ],
-)
-def test_damaged_plain_forms_are_refused(change: dict) -> None:
-    data = {**CountSpec.of(SCHEMA, "y").to_dict(), **change}
-    with pytest.raises(ValueError, match="not valid"):
-        CountSpec.from_dict(data)
-
-
-@pytest.mark.parametrize(
-    "change",
-    [
-        {"kind": "word"},
-        {"text": "prose"},
-        {"family": []},
-        {"levels": {"kind": "label", "categories": ["a"]}},
-        {"more": 1},
-    ],
-)
-def test_damaged_roles_are_refused(change: dict) -> None:
-    with pytest.raises(ValueError, match="not valid"):
-        ColumnSpec.from_dict({**ColumnSpec("float", "number").to_dict(), **change})

@@ -14,9 +14,9 @@ from types import NoneType
 from typing import Any, Final, Literal, NoReturn, get_args
 
 from renyi.certificates import text
+from renyi.encoding.rows import has_few_rows
 from renyi.files import LABEL, NUMBER, check_fields
 from renyi.limits import CLOSED_GAP
-from renyi.marginals.consistency import has_few_rows
 from renyi.rules import RULES
 from renyi.validation import check_share, is_number
 

@@ -20,6 +20,7 @@ from renyi.certificates.error_table import (
     error_table,
     pairs_text,
 )
+from renyi.encoding.rows import has_few_rows
 from renyi.formatting import (
     at_least,
     at_most,
@@ -34,7 +35,6 @@ from renyi.formatting import (
     wrapped,
 )
 from renyi.limits import CLOSED_GAP
-from renyi.marginals.consistency import has_few_rows
 from renyi.rules import RULES
 
 if TYPE_CHECKING:
@@ -75,7 +75,8 @@ def shared_bins(name: str) -> str:
     """Say that bins must not come from rows that judge."""
     return (
         f"both halves bin {name!r} at the same edges: if these were computed from the "
-        "rows of either half, the bounds do not hold. Edges from a third file are safe."
+        "rows of either half, the bounds do not hold. Edges from a third file are "
+        "safe: count both halves with its encoder."
     )
 
 

@@ -125,20 +125,20 @@ def _prevalence_facts(args: Args, clf: Fit, c: Certificate) -> Facts:
 
 def _prevalence_text(facts: Facts) -> list[str]:
     """Return what holds at another share of the second class, as lines."""
-    found = facts.get("prevalence")
-    if found is None:
+    moved = facts.get("prevalence")
+    if moved is None:
         return []
     text = (
-        f"Where {chosen_percent(found['share'])} are "
-        f"{one_line(found['class'], _NAME)!r}, rule map errs at most "
-        f"{at_most(found['error'], 1)}"
+        f"Where {chosen_percent(moved['share'])} are "
+        f"{one_line(moved['class'], _NAME)!r}, rule map errs at most "
+        f"{at_most(moved['error'], 1)}"
     )
-    if found["error_if_moved"] is not None:
-        bound = at_most(found["error_if_moved"], 1)
+    if moved["error_if_moved"] is not None:
+        bound = at_most(moved["error_if_moved"], 1)
         text += f", with its threshold moved there ('predict --prevalence') {bound}"
-    always = percent(min(found["share"], 1 - found["share"]))
+    always = percent(min(moved["share"], 1 - moved["share"]))
     text += f"; always answering the more frequent class errs on {always}."
-    if found["doubtful"]:
+    if moved["doubtful"]:
         text = f"{ALONE} {text}"
     return [wrapped(text)]
 
@@ -246,7 +246,7 @@ def _proof_text(facts: Facts) -> list[str]:
 
 def run_verify(args: Args, recorded: Recorded) -> int:
     """Print what is claimed, the exact numbers, and the answer; return its code."""
-    code, why, found = verify.answer(args.file, args.model or "", args.proof or "")
+    code, why, checked = verify.answer(args.file, args.model or "", args.proof or "")
     answer = ("proved", "not proved", "wrong file")[code]
     claims = [
         {
@@ -256,7 +256,7 @@ def run_verify(args: Args, recorded: Recorded) -> int:
             "fraction": f"{exact.numerator:#x}/{exact.denominator:#x}",
             "proved": holds,
         }
-        for what, number, exact, holds in found
+        for what, number, exact, holds in checked
     ]
     if args.json:
         output.print_json({"answer": answer, "reason": why, "claims": claims})
@@ -325,8 +325,8 @@ def minimax_facts(m: Marginals, result: MinimaxResult) -> Facts:
     lp = result.method == "lp"
     lower = None if worst is None else result.lower
     name = result.origin if lp else f"{MINIMAX} ({result.method})"
-    found = Step(name, result.upper, lower, result.seconds, result.status)
-    steps = [*simple_rules(m), found]
+    best = Step(name, result.upper, lower, result.seconds, result.status)
+    steps = [*simple_rules(m), best]
     promise = min(step.upper for step in steps)
     where = "these marginals"
     if result.note:
@@ -389,12 +389,12 @@ def minimax_text(facts: Facts) -> str:
     return "\n".join(lines)
 
 
-def _looks_at(found: list[Facts]) -> list[str]:
-    found = [entry for entry in found if entry["importance"] >= _SHOWN]
-    if not found:
+def _looks_at(entries: list[Facts]) -> list[str]:
+    shown = [entry for entry in entries if entry["importance"] >= _SHOWN]
+    if not shown:
         return ["Its rule uses no feature: it gives every row the same answer."]
     lines = ["Features its rule uses most (importance: how far they move the decision)"]
-    for entry in found[:_TOP]:
+    for entry in shown[:_TOP]:
         name = one_line(entry["feature"], _NAME)
         lines.append(f"  {name:<{_NAME}} {entry['importance']:.3f}")
     return lines

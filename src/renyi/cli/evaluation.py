@@ -42,10 +42,10 @@ from renyi.certification import certify
 from renyi.cli.methods import Classifier, Method, Rows
 from renyi.encoding.arrow import without_views
 from renyi.encoding.columns import label_text
-from renyi.encoding.rows import take_rows
+from renyi.encoding.rows import has_few_rows, take_rows
 from renyi.estimators.minimax import RuleClassifier
 from renyi.formatting import at_most, chosen_percent
-from renyi.marginals.consistency import has_few_rows, n_indicators
+from renyi.marginals.consistency import n_indicators
 from renyi.progress import Progress, ProgressCallback
 from renyi.solvers.metrics import log_losses
 from renyi.validation import InputError, check_share, check_whole

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Any
+
+import pandas as pd
 
 from renyi.cli import inputs, output
 from renyi.cli.output import Args, Recorded
@@ -131,7 +132,7 @@ def _chosen(
     return form, place
 
 
-def _send_table(args: Args, place: Path | None, table: Any) -> None:
+def _send_table(args: Args, place: Path | None, table: pd.DataFrame) -> None:
     """Write a table to its place, or print it."""
     if place is None:
         output.csv_writer(output.print_data, args.spreadsheet)(table)

@@ -23,9 +23,7 @@ from numpy.typing import NDArray
 from renyi import datasets
 from renyi.cli.output import Args, Recorded, print_json
 from renyi.cli.parser import option
-from renyi.encoding.arrow import (
-    number_text,
-)
+from renyi.encoding.arrow import number_text
 from renyi.encoding.columns import Column, Label, label_text
 from renyi.encoding.encoder import Encoder
 from renyi.encoding.rules import (
@@ -227,8 +225,8 @@ def opened_tables(args: Args) -> list[files.TableFile]:
     """Return the files of a command, each of which is opened once."""
     if "tables" not in args:
         args.tables = files.open_tables(table_paths(args.files)) if args.files else []
-    found: list[files.TableFile] = args.tables
-    return found
+    tables: list[files.TableFile] = args.tables
+    return tables
 
 
 def encoder_of(args: Args) -> Encoder:
@@ -239,7 +237,7 @@ def encoder_of(args: Args) -> Encoder:
 
 
 def chosen_columns(
-    args: Args, source: Any, names: Sequence[str], encoder: Encoder
+    args: Args, source: object, names: Sequence[str], encoder: Encoder
 ) -> tuple[str, list[str], dict[str, str]]:
     """Return the target, the columns to read and what some are, as requested."""
     target = args.target
@@ -316,12 +314,12 @@ def warn_of_identifiers(X: pa.Table, which: str = "") -> None:
 
 def warn_of_labels(columns: Iterable[Column]) -> None:
     """Warn of labels that often stand for missing cells, and of many dates."""
-    found: dict[str, list[str]] = {}
+    words: dict[str, list[str]] = {}  # the columns of each
     for column in columns:
         labels = column.categories if column.kind == "label" else ()
         for label in labels:
             if isinstance(label, str) and label.strip().lower() in _MISSING_WORDS:
-                found.setdefault(label, []).append(column.name)
+                words.setdefault(label, []).append(column.name)
         known = [label_text(label) for label in labels if label is not None]
         if len(known) >= _MANY_DATES and all(map(_DATE.match, known)):
             warn(
@@ -329,12 +327,12 @@ def warn_of_labels(columns: Iterable[Column]) -> None:
                 "label, so new dates carry no information: use their months or years, "
                 f"or pass --drop {shlex.quote(column.name)}."
             )
-    if found:
-        names = list(dict.fromkeys(name for names in found.values() for name in names))
-        words = ", ".join(map(repr, found))
+    if words:
+        names = list(dict.fromkeys(name for names in words.values() for name in names))
         warn(
-            f"{words} in {listed(names)} counts as a label like any other: pass "
-            f"--missing {shlex.join(found)} if it means that the cell is missing."
+            f"{', '.join(map(repr, words))} in {listed(names)} counts as a label like "
+            "any other: pass "
+            f"--missing {shlex.join(words)} if it means that the cell is missing."
         )
 
 
@@ -358,7 +356,7 @@ def listed(names: Sequence[str]) -> str:
     return ", ".join(map(repr, names[:8])) + more
 
 
-def known_classes(cells: list[Any], labels: list[Any]) -> list[str | None]:
+def known_classes(cells: list[Label], labels: list[Label]) -> list[str | None]:
     """Return the text of the class that each cell means, a number in any writing."""
     exact = {label_text(label): label_text(label) for label in labels}
     loose = {number_text(text): text for text in exact}

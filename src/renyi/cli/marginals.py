@@ -121,13 +121,13 @@ def _save(m: Marginals, place: Path, args: Args) -> None:
 
 def _few(m: Marginals) -> dict[str, int]:
     """Return how many counts there are, and how many that may speak of few people."""
-    found = dict.fromkeys(("nonzero", "below_10", "below_2"), 0)
+    counts = dict.fromkeys(("nonzero", "below_10", "below_2"), 0)
     for table in (m.counts, *(() if m.class_counts is None else m.class_counts)):
         for values in (table.data if is_sparse(table) else table, table.diagonal()):
-            held = values > 0
-            for name, most in zip(found, (np.inf, 10, 2), strict=True):
-                found[name] += int(np.count_nonzero(held & (values < most)))
-    return {name: twice // 2 for name, twice in found.items()}  # tables are symmetric
+            present = values > 0
+            for name, most in zip(counts, (np.inf, 10, 2), strict=True):
+                counts[name] += int(np.count_nonzero(present & (values < most)))
+    return {name: twice // 2 for name, twice in counts.items()}  # tables are symmetric
 
 
 def _facts(m: Marginals) -> Facts:

@@ -24,7 +24,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -119,12 +119,12 @@ def joined(blocks: Iterable[list[str]], facts: Facts) -> str:
     return "\n\n".join("\n".join(lines) for lines in shown)
 
 
-def print_json(value: Any) -> None:
+def print_json(value: object) -> None:
     """Print plain values as JSON."""
     print(_json(value, indent=1))
 
 
-def _json(value: Any, indent: int | None = None) -> str:
+def _json(value: object, indent: int | None = None) -> str:
     """Return plain values as JSON, with escapes for what the stream cannot take."""
     encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
     how: Any = {"indent": indent, "default": _plain, "allow_nan": False}
@@ -134,10 +134,10 @@ def _json(value: Any, indent: int | None = None) -> str:
     except ValueError:  # JSON has no word for what is not finite
         plain = json.dumps(value, default=_plain)
         text = json.dumps(json.loads(plain, parse_constant=lambda _: None), **how)
-    return _UNSAFE.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+    return _UNSAFE.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
 
 
-def _plain(other: Any) -> Any:
+def _plain(other: object) -> object:
     return other.item() if isinstance(other, np.generic) else str(other)
 
 
@@ -386,7 +386,9 @@ def writing(
 
 
 def _parquet_writer(
-    stream: Any, types: Mapping[str, pa.DataType], open_files: contextlib.ExitStack
+    stream: IO[bytes],
+    types: Mapping[str, pa.DataType],
+    open_files: contextlib.ExitStack,
 ) -> Write:
     writer: Any = None
 

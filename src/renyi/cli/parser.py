@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable
 from difflib import get_close_matches
 from importlib import import_module
-from typing import Any, NoReturn
+from typing import Any, NoReturn, Protocol
 
 from renyi import __version__
 from renyi.formatting import either
@@ -61,6 +61,21 @@ examples:
 
 'renyi COMMAND --help' explains a command.
 """
+
+
+class Arguments(Protocol):
+    """A parser, or a group of its arguments."""
+
+    def add_argument(self, *names: str, **settings: Any) -> argparse.Action:
+        """Add an argument."""
+
+
+class Commands(Protocol):
+    """What takes the commands of a parser."""
+
+    def add_parser(self, name: str, **settings: Any) -> Any:
+        """Return the parser of a command."""
+
 
 # ---- options that several commands have
 
@@ -391,7 +406,9 @@ def option(name: str) -> str:
     return f"--{name.replace('_', '-')}"
 
 
-def add_command(commands: Any, name: str, lines: str, run: str = "") -> Any:
+def add_command(
+    commands: Commands, name: str, lines: str, run: str = ""
+) -> argparse.ArgumentParser:
     """Add a command, done by `run` in the module of its name, or by another.
 
     The first line says what it does. Others are ``group:``, ``note:`` for the end of
@@ -400,7 +417,7 @@ def add_command(commands: Any, name: str, lines: str, run: str = "") -> Any:
     """
     about, *rest = lines.replace("\n    ", " ").split("\n")
     whole = f"{about[0].upper()}{about[1:]}."
-    parser = commands.add_parser(
+    parser: argparse.ArgumentParser = commands.add_parser(
         name,
         help=about,
         description=whole,
@@ -412,7 +429,8 @@ def add_command(commands: Any, name: str, lines: str, run: str = "") -> Any:
         absent = dict.fromkeys(("where", "sql", "table", "trust_views", "unseen"))
         parser.set_defaults(class_conditional=False, **absent)
     names: list[str] = []
-    group = one_of = parser
+    group: Any = parser
+    one_of: Any = parser
     for line in filter(None, rest):
         usage, _, text = line.partition("  ")
         word, _, after = usage.partition(" ")
@@ -435,21 +453,22 @@ def add_command(commands: Any, name: str, lines: str, run: str = "") -> Any:
     return parser
 
 
-def _add_positional(parser: Any, usage: str, text: str) -> None:
+def _add_positional(parser: Arguments, usage: str, text: str) -> None:
     """Add a positional argument: one, ``FILE ...`` for several, in brackets or none."""
     name, *several = usage.strip("[]").split()
     names = {"MODEL": "model", "A": "first", "B": "second"}
     optional = usage.startswith("[")
     if not several:
-        how = {"nargs": "?"} if optional else {}
-        parser.add_argument(names.get(name, "file"), metavar=name, help=text, **how)
+        how = "?" if optional else None
+        place = names.get(name, "file")
+        parser.add_argument(place, metavar=name, help=text, nargs=how)
         return
     files = parser.add_argument("files", metavar=name, nargs="+", help=text, default=[])
     # With nargs="*", a file that comes after options would not be found.
     files.required = not optional
 
 
-def _add_option(parser: Any, usage: str, text: str) -> None:
+def _add_option(parser: Arguments, usage: str, text: str) -> None:
     """Add an option: ``--json``, ``--out FILE``, ``--pair X Y`` or ``--id COL ...``.
 
     The last takes one or more values, and may be given several times. One without help
@@ -480,12 +499,12 @@ def _value(
 
     def value(text: str) -> Any:
         try:
-            found = read(text)
+            number = read(text)
         except ValueError:
-            found = math.nan
-        if not fits(found):
+            number = math.nan
+        if not fits(number):
             raise argparse.ArgumentTypeError(f"{text!r:.60} is not {what}")
-        return found
+        return number
 
     return value
 

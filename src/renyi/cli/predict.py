@@ -17,18 +17,18 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from renyi.cli import inputs, output, streams
 from renyi.cli.output import Args, Facts, Meter, Recorded, Write
 from renyi.cli.parser import WRITTEN
 from renyi.encoding.arrow import typed
-from renyi.encoding.columns import factorized, label_text
+from renyi.encoding.columns import Label, factorized, label_text
 from renyi.encoding.rows import encoded_target
 from renyi.encoding.rules import missing_texts
 from renyi.exports.points import has_weights
 from renyi.fitting import Fit
 from renyi.formatting import chosen_percent, number_of
-from renyi.limits import check_memory, memory_budget
 from renyi.progress import Progress
 from renyi.sources import files
 from renyi.sources.csv import CsvFile
@@ -188,7 +188,6 @@ def heldout_rows(
     file = files.opened(inputs.table_path(rows) if isinstance(rows, str) else rows)
     path = file.path
     names = file.schema.names
-    check_memory(files.memory(file, memory_budget()), f"Holding the rows of {path}")
     target = clf.target if target is None else target
     files.require(path, names, [target])
     features = list(clf.encoder_.input_names)
@@ -228,7 +227,7 @@ def _answer_all(
     """Answer batch after batch; return the number of rows, and the errors if known."""
     begun = time.monotonic()
     labels = rows.clf.classes_.tolist()
-    unseen: Any = 0
+    unseen = np.zeros(len(rows.features), np.int64)
     count = judged = wrong = 0
     for X, ids, truth in rows.batches():
         unseen += unseen_labels(rows.clf, X)
@@ -282,17 +281,18 @@ def _answers(args: Args, clf: Fit, X: pa.Table, ids: pa.Table) -> pd.DataFrame:
     return pd.DataFrame({**kept, **columns})
 
 
-# ---- what is found out about the rows
+# ---- labels of the rows
 
 
-def unseen_labels(clf: Fit, X: pa.Table) -> Any:
+def unseen_labels(clf: Fit, X: pa.Table) -> NDArray[np.int64]:
     """Return the number of cells of each column whose labels training never saw."""
     encoder = clf.encoder_.single
     codes = encoder.transform(X)
-    return (codes >= encoder.columns.sizes[:, None]).sum(axis=1)
+    counts: NDArray[np.int64] = np.sum(codes >= encoder.columns.sizes[:, None], axis=1)
+    return counts
 
 
-def warn_of_unseen(clf: Fit, counts: Any) -> None:
+def warn_of_unseen(clf: Fit, counts: NDArray[np.int64]) -> None:
     """Warn of labels that training never saw, if there are any."""
     total = int(counts.sum())
     if not total:
@@ -312,16 +312,18 @@ def warn_of_unseen(clf: Fit, counts: Any) -> None:
     warn(f"{cells} unseen in training, {where}; {count} as the mean of {whose}.")
 
 
-def _known_classes(truth: pa.ChunkedArray, labels: list[Any]) -> Any:
+def _known_classes(truth: pa.ChunkedArray, labels: list[Label]) -> NDArray[Any]:
     """Return the texts of the classes that cells of the target mean, or None."""
-    found = truth.combine_chunks().dictionary_encode()
-    values = found.dictionary.to_pylist()
+    cells = truth.combine_chunks().dictionary_encode()
+    values = cells.dictionary.to_pylist()
     values = [v if isinstance(v, (str, int, float)) else str(v) for v in values]
-    places = found.indices.fill_null(len(values)).to_numpy()
-    return np.array([*inputs.known_classes(values, labels), None], object)[places]
+    places = cells.indices.fill_null(len(values)).to_numpy()
+    texts = np.array([*inputs.known_classes(values, labels), None], object)
+    classes: NDArray[Any] = texts[places]
+    return classes
 
 
-def _texts(predictions: Any) -> Any:
+def _texts(predictions: pd.Series) -> NDArray[Any]:
     """Return predictions as texts, of which each is made once."""
     codes, different = factorized(np.asarray(predictions))
     return np.array([label_text(v) for v in different.tolist()], object)[codes]

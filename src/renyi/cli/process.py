@@ -18,7 +18,7 @@ import signal
 import sys
 import threading
 from collections.abc import Callable, Collection, Iterator
-from typing import Any
+from typing import Any, TextIO
 
 from renyi.cli.parser import option
 from renyi.formatting import printable
@@ -57,13 +57,14 @@ def _shown(name: str, value: object) -> str:
         return "--no-intercept"
     if value is True:
         return option(name)
-    return f"{option(name)} {shlex.quote(str(value))}"
+    text = f"{value:g}" if isinstance(value, float) else str(value)
+    return f"{option(name)} {shlex.quote(text)}"
 
 
 class PrintableStream:
     """A stream to which text goes in its printable form, and nothing else."""
 
-    def __init__(self, stream: Any, needed: bool) -> None:
+    def __init__(self, stream: TextIO, needed: bool) -> None:
         self.stream = stream
         self._needed = needed
         # A terminal that lacks a letter of somebody's column name must not stop us.
@@ -110,7 +111,7 @@ def printable_streams() -> Iterator[None]:
         yield
 
 
-def _discard_rest(stream: Any) -> None:
+def _discard_rest(stream: TextIO) -> None:
     """Flush; what cannot be written now could not when Python ends, either."""
     try:
         stream.flush()

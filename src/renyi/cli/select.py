@@ -20,11 +20,11 @@ from renyi.cli.streams import CodedRows, counted
 from renyi.correlation import hgr_lower_bound, hgr_matrix, ranking
 from renyi.counting.sparse_counts import counts_bytes
 from renyi.encoding.columns import label_text
-from renyi.encoding.rows import TrainingRows
+from renyi.encoding.rows import TrainingRows, has_few_rows
 from renyi.files import MARGINALS
 from renyi.fitting import Fit
 from renyi.formatting import number_of_rows, rounded_down, wrapped
-from renyi.marginals.consistency import has_few_rows, n_indicators
+from renyi.marginals.consistency import n_indicators
 from renyi.marginals.marginals import Marginals
 from renyi.selecting import Selection, SelectionSettings, select_counts, select_rows
 from renyi.selection import WIDTH

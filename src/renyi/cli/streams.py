@@ -37,7 +37,7 @@ from renyi.encoding.rules import (
 )
 from renyi.encoding.tuples import TupleEncoder, encoder_of_order
 from renyi.fitting import Settings
-from renyi.limits import check_memory, memory_budget
+from renyi.limits import check_memory
 from renyi.marginals.marginals import Marginals, count_rows
 from renyi.sources import databases, files, suffixes
 from renyi.sources.files import CountRequest
@@ -218,8 +218,6 @@ def read_table(args: Args, encoder: Encoder, command: str) -> Table:
             "without --where and --sql."
         )
     with opened_rows(args, encoder) as (file,):
-        size = files.memory(file, memory_budget())
-        check_memory(size, f"Holding the rows of {file.path}")
         names = file.schema.names
         target, columns, kinds = inputs.chosen_columns(args, file.path, names, encoder)
         read_as = kinds | files.column_kinds(encoder.single)

@@ -7,7 +7,7 @@ per column of the table.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, overload
 
 import numpy as np
 import pandas as pd
@@ -270,3 +270,14 @@ def take_rows(X: TableLike, rows: NDArray[Any]) -> TableLike:
     if hasattr(X, "take") and not isinstance(X, np.ndarray):
         return X.take(rows)
     return X[rows] if hasattr(X, "__arrow_c_stream__") else as_objects(X)[rows]
+
+
+@overload
+def has_few_rows(n: float, n_indicators: float) -> bool: ...
+@overload
+def has_few_rows(n: float, n_indicators: NDArray[Any]) -> NDArray[np.bool_]: ...
+def has_few_rows(
+    n: float, n_indicators: float | NDArray[Any]
+) -> bool | NDArray[np.bool_]:
+    """Return whether rows are too few for a bound to say much about new ones."""
+    return n <= 2 * n_indicators

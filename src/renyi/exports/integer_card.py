@@ -25,6 +25,7 @@ from renyi.certification import certify
 from renyi.counting.onehot import offsets
 from renyi.counting.sparse_counts import is_sparse, moved
 from renyi.encoding.columns import TableLike, label_text
+from renyi.encoding.rows import has_few_rows
 from renyi.encoding.rules import class_array
 from renyi.exports.points import (
     category_places,
@@ -42,7 +43,6 @@ from renyi.formatting import (
     rounded_up,
     wrapped,
 )
-from renyi.marginals.consistency import has_few_rows
 from renyi.marginals.marginals import Marginals
 from renyi.scorecard import Scorecard, by_importance
 from renyi.solvers import integer_points

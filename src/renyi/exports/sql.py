@@ -3,11 +3,10 @@
 A score is a sum of points, hence one expression: for each feature a CASE finds the
 category of a cell, as the encoder does, and gives its points:
 
-* labels by their text, or by their value where the column has another type than in
-  training, such as one that an engine guessed from a file: a truth value is the label
-  "True", "t" or "yes", 1.5 is "1.5" or "1.50". The type of the column decides when the
-  statement runs. The score is NULL if labels of unlike points have one value, and if
-  labels of that type might be read in other ways or there are none;
+* labels by their text: the one that `predict` has for a cell of the column's type. A
+  truth value is also "yes", "y" or "t". The score is NULL if a label could be of that
+  type in another form, such as "007" or "1.50" in a column of numbers, since the
+  engine may have guessed the type;
 * columns that `predict` rejects (lists, structs, bytes, times with a zone, ...) have no
   score either: it is NULL;
 * numbers by the edges of their bins, NULL and NaN being missing;
@@ -20,13 +19,11 @@ are compared as the doubles that the engine makes of them.
 
 from __future__ import annotations
 
-import datetime
 import math
 import re
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from functools import partial
-from typing import TYPE_CHECKING, TypeVar
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,25 +41,19 @@ if TYPE_CHECKING:
 # Engines bound how deep an expression nests, and a sum nests one level a term.
 _TERMS = 100
 
-# Labels that mean numbers and times, as engines print them or otherwise.
+# Labels that an engine might take for numbers, truth values or times.
 _NUMBER = re.compile(
-    r"[-+]?(([0-9]+\.?[0-9]*|\.[0-9]+)(e[-+]?[0-9]+)?|inf(inity)?)", re.IGNORECASE
+    r"0x[0-9a-f]+|[-+]?(([0-9]+\.?[0-9]*|\.[0-9]+)(e[-+]?[0-9]+)?|inf(inity)?)",
+    re.IGNORECASE,
 )
-_HEX = re.compile(r"0x[0-9a-f]{1,12}", re.IGNORECASE)
-_INTEGER = re.compile(r"-?[1-9][0-9]*")
-_TIME = r"\d\d:\d\d:\d\d(\.\d{0,5}[1-9])?"
-_DATE = r"\d{4}-\d\d-\d\d"
-_PRINTED = {
-    "date": re.compile(_DATE, re.ASCII),
-    "moment": re.compile(f"{_DATE} {_TIME}", re.ASCII),
-    "time": re.compile(_TIME, re.ASCII),
-}
-_NANOSECONDS = re.compile(r"\.\d{7}")
 _TRUTHS = dict.fromkeys(("true", "t", "yes", "y"), "true")
 _TRUTHS |= dict.fromkeys(("false", "f", "no", "n"), "false")
-_DIGITS = {"1": "true", "0": "false"}
-# Labels that an engine might read as times in a way of its own.
 _TIMELIKE = re.compile(r"[0-9].*[-/:. ]|epoch|infinity", re.IGNORECASE | re.DOTALL)
+# Labels as engines print them.
+_INTEGER = re.compile(r"0|-?[1-9][0-9]*")
+_DATE = r"\d{4}-\d\d-\d\d"
+_TIME = r"\d\d:\d\d:\d\d(\.\d{0,5}[1-9])?"
+_MOMENT = f"{_DATE} {_TIME}"
 SCORE = "renyi_score"
 ANSWER = "renyi_prediction"
 _GIVEN = "given"  # the alias of the rows in a query
@@ -76,8 +67,6 @@ _OWN = {
     "sqlite": ("_rowid_", "oid", "rowid"),
 }
 _RENAMED = ("false", "true")  # columns of a query that SQLite calls otherwise
-
-_Value = TypeVar("_Value", str, float)
 
 
 def expression(
@@ -301,123 +290,105 @@ def _by_text(
     engine: Dialect, name: str, entries: Mapping[str, str], absent: str, unseen: str
 ) -> str:
     """Return the answer for a label's text, for missing cells, and for the unseen."""
+    text = engine.as_text(name)
+    known = [*engine.texts]
     branches = []
-    types = {
-        "integer": engine.integers,
-        "boolean": (engine.boolean,),
-        "date": (engine.date,),
-        "moment": engine.moments,
-        "time": (engine.time,),
-    }
-    known = [*engine.texts, *engine.reals]
-    floats = _by_value(entries, _float)
-    if absent != unseen or floats or "nan" in {text.lower() for text in entries}:
-        cases = [(engine.number(value), answer) for value, answer in floats.items()]
-        if engine.nan:
-            told = {entries[text] for text in entries if text.lower() == "nan"}
-            answer = "NULL" if told - {absent} else absent
-            cases.append((f"CAST('NaN' AS {engine.double})", answer))
-        real = _case(_real(engine, name), cases, unseen)
+    numbers = [label for label in entries if _NUMBER.fullmatch(label)]
+    truths = _truth_answers(entries)
+    plain = all(_INTEGER.fullmatch(label) or _is_float(label) for label in numbers)
+    if plain and (engine.boolean or numbers or not truths):  # SQLite's truths are 0, 1
+        known += engine.integers
+    if all(map(_is_float, numbers)):
+        known += engine.reals
+        real = _by_float(engine, name, entries, absent, unseen)
         branches.append(f"WHEN {engine.is_of(name, engine.reals)} THEN {real}")
-    for kind, names in types.items():
-        truths = not engine.boolean and not _DIGITS.keys() & entries.keys()
-        read = partial(_read, kind, truths=truths)
-        answers = _by_value(entries, read)
-        if kind == "boolean" and not answers:
-            answers = _by_value(entries, _DIGITS.get)
-        if kind != "integer":
-            unread = (text for text in entries if read(text) is None)
-            timelike = kind != "boolean" and any(map(_TIMELIKE.search, unread))
-            if timelike or not answers:
-                continue
-        known += filter(None, names)
-        # Some engines print such cells like labels, whose texts are compared below.
-        settled = kind in ("integer", "time") or (
-            kind != "boolean" and engine.name != "postgres"
-        )
-        settled &= all(answer == entries.get(text) for text, answer in answers.items())
-        if answers and any(names) and not settled:
-            cases = [(engine.string(text), answer) for text, answer in answers.items()]
-            value = _case(_printed(engine, kind, name), cases, unseen)
-            branches.append(f"WHEN {engine.is_of(name, names)} THEN {value}")
+    if engine.boolean and truths:
+        known.append(engine.boolean)
+        cases = [(f"'{truth}'", answer) for truth, answer in truths.items()]
+        case = _case(text, cases, unseen)
+        branches.append(f"WHEN {engine.is_of(name, [engine.boolean])} THEN {case}")
+    cases = [
+        (engine.string(label), answer)
+        for label, answer in entries.items()
+        if _is_text(engine, label)
+    ]
+    for form, types in _times(engine).items():
+        if not _has_form(entries, form):
+            continue
+        known += types
+        if engine.name == "postgres" and form != _TIME:
+            case = _case(_printed_in_postgres(text, form), cases, unseen)
+            branches.append(f"WHEN {engine.is_of(name, types)} THEN {case}")
     # A name that is not a column may mean the whole row in some engines.
     tests = [engine.is_of(name, known), engine.is_enum(name)]
     is_known = " OR ".join(filter(None, tests))
-    branches.insert(0, f"WHEN NOT ({is_known}) THEN NULL")
-    branches.insert(0, f"WHEN {name} IS NULL THEN {absent}")
-    cases = [
-        (engine.string(text), answer)
-        for text, answer in entries.items()
-        if _is_text(engine, text)
+    first = [
+        f"WHEN {name} IS NULL THEN {absent}",
+        f"WHEN NOT ({is_known}) THEN NULL",
     ]
-    case = _case(engine.as_text(name), cases, unseen)
-    return "CASE " + "\n  ".join([*branches, f"ELSE {case} END"])
+    case = _case(text, cases, unseen)
+    return "CASE " + "\n  ".join([*first, *branches, f"ELSE {case} END"])
 
 
-def _by_value(
-    entries: Mapping[str, str], read: Callable[[str], _Value | None]
-) -> dict[_Value, str]:
-    """Return the answer for each value that labels have; NULL where these differ."""
-    answers_of: dict[_Value, set[str]] = {}
-    for text, answer in entries.items():
-        value = read(text)
-        if value is not None:
-            answers_of.setdefault(value, set()).add(answer)
+def _by_float(
+    engine: Dialect, name: str, entries: Mapping[str, str], absent: str, unseen: str
+) -> str:
+    """Return the answer for a float: labels that are numbers are compared as such."""
+    cases = [
+        (engine.number(float(label)), answer)
+        for label, answer in entries.items()
+        if _NUMBER.fullmatch(label)
+    ]
+    if engine.nan:
+        others = {entries[label] for label in entries if label.lower() == "nan"}
+        answer = "NULL" if others - {absent} else absent
+        cases.append((f"CAST('NaN' AS {engine.double})", answer))
+    return _case(_real(engine, name), cases, unseen)
+
+
+def _is_float(label: str) -> bool:
+    """Whether a label is the text that `predict` has for a float."""
+    return not label.lower().startswith("0x") and label_text(float(label)) == label
+
+
+def _truth_answers(entries: Mapping[str, str]) -> dict[str, str]:
+    """Return the answer for each truth value; NULL where its labels differ."""
+    answers: dict[str, str] = {}
+    for label, answer in entries.items():
+        truth = _TRUTHS.get(label.lower())
+        if truth is not None:
+            same = answers.setdefault(truth, answer) == answer
+            answers[truth] = answer if same else "NULL"
+    return answers
+
+
+def _times(engine: Dialect) -> dict[str, tuple[str, ...]]:
+    """Return the engine's types of dates and times by the form of their texts."""
     return {
-        each: "NULL" if len(answers) > 1 else min(answers)
-        for each, answers in answers_of.items()
+        _DATE: (engine.date,),
+        _MOMENT: engine.moments,
+        _TIME: (engine.time,) if engine.time else (),
     }
 
 
-def _read(kind: str, text: str, truths: bool) -> str | None:
-    """Return what engines print for a label, were it of a type; None if it cannot be.
-
-    `truths` says whether truth values are integers.
-    """
-    truth = _TRUTHS.get(text.lower())
-    if kind == "boolean":
-        return truth
-    if kind == "integer":
-        if truths and truth:
-            return "1" if truth == "true" else "0"
-        value = int(text, 16) if _HEX.fullmatch(text) else _float(text)
-        if value is None or abs(value) >= 2**53:
-            return text if _INTEGER.fullmatch(text) else None
-        return str(int(value)) if value == int(value) else None
-    if _PRINTED[kind].fullmatch(text):
-        return text
-    if kind == "time" or _NANOSECONDS.search(text):
-        return None
-    try:
-        moment = datetime.datetime.fromisoformat(text)
-    except ValueError:
-        return None
-    if moment.tzinfo is not None:
-        return None
-    if kind == "moment":
-        return _trimmed(moment.isoformat(" "))
-    return str(moment.date()) if moment.time() == datetime.time() else None
+def _has_form(labels: Iterable[str], form: str) -> bool:
+    """Whether all labels that may be times have this form, and some are."""
+    times = [label for label in labels if _TIMELIKE.search(label)]
+    return bool(times) and all(re.fullmatch(form, t, re.ASCII) for t in times)
 
 
-def _trimmed(moment: str) -> str:
-    """Return a time without the zeros that engines leave out."""
-    return moment.rstrip("0").rstrip(".") if "." in moment else moment
-
-
-def _printed(engine: Dialect, kind: str, name: str) -> str:
-    """Return what an engine prints for a cell of some type, whatever its settings."""
-    text = engine.as_text(name)
-    if kind in ("date", "moment") and engine.name == "postgres":
-        form = "YYYY-MM-DD" + (" HH24:MI:SS.US" if kind == "moment" else "")
-        shown = f"to_char(CAST({text} AS TIMESTAMP), '{form}')"
-        return shown if kind == "date" else f"rtrim(rtrim({shown}, '0'), '.')"
-    return text
+def _printed_in_postgres(text: str, form: str) -> str:
+    """Return the text of a date or moment whatever the setting of DateStyle."""
+    moment = f"CAST({text} AS TIMESTAMP)"
+    if form == _DATE:
+        return f"to_char({moment}, 'YYYY-MM-DD')"
+    return f"rtrim(rtrim(to_char({moment}, 'YYYY-MM-DD HH24:MI:SS.US'), '0'), '.')"
 
 
 def _case(value: str, cases: Iterable[tuple[str, str]], other: str) -> str:
     """Return the CASE of a value, without what its ELSE would answer anyway."""
-    told = " ".join(f"WHEN {key} THEN {a}" for key, a in cases if a != other)
-    return f"CASE {value} {told} ELSE {other} END" if told else other
+    whens = " ".join(f"WHEN {key} THEN {a}" for key, a in cases if a != other)
+    return f"CASE {value} {whens} ELSE {other} END" if whens else other
 
 
 def _real(engine: Dialect, name: str) -> str:
@@ -433,11 +404,6 @@ def _real(engine: Dialect, name: str) -> str:
         f"CASE WHEN {engine.is_of(name, [single])} THEN {cast}({text} AS {single}) "
         f"ELSE {cast}({text} AS {engine.double}) END"
     )
-
-
-def _float(text: str) -> float | None:
-    """Return the float that a label means, if it is one."""
-    return float(text) if _NUMBER.fullmatch(text) else None
 
 
 # ---- tuples of columns

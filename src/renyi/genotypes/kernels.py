@@ -252,27 +252,25 @@ def subtract_differences(planes, square, both, times, out):
 
 
 @compile_loop
-def mask_counts(data, rows, masks, totals, out):
-    """Count the samples of each mask by code: ``out[row, code, mask]``.
+def mask_counts(data, rows, mask, total, out):
+    """Count the samples of a mask by code: ``out[row, code]``.
 
-    A mask has bit 2 s for sample s, `totals` says how many.
+    The mask has bit 2 s for sample s, `total` says how many.
     """
     for r in range(rows.size):
         row = rows[r]
-        for m in range(len(masks)):
-            low = high = both = np.uint64(0)
-            mask = masks[m]
-            for w in range(mask.size):
-                word = _word(data, row, 8 * w)
-                x = word & mask[w]
-                y = (word >> np.uint64(1)) & mask[w]
-                low += popcount(x)
-                high += popcount(y)
-                both += popcount(x & y)
-            out[r, 1, m] = low - both
-            out[r, 2, m] = high - both
-            out[r, 3, m] = both
-            out[r, 0, m] = totals[m] - np.int64(low + high - both)
+        low = high = both = np.uint64(0)
+        for w in range(mask.size):
+            word = _word(data, row, 8 * w)
+            x = word & mask[w]
+            y = (word >> np.uint64(1)) & mask[w]
+            low += popcount(x)
+            high += popcount(y)
+            both += popcount(x & y)
+        out[r, 1] = low - both
+        out[r, 2] = high - both
+        out[r, 3] = both
+        out[r, 0] = total - np.int64(low + high - both)
 
 
 @compile_loop

@@ -1,18 +1,13 @@
 r"""Genotypes as PLINK packs them, four to a byte, and the products of their one-hot W.
 
 A genotype is one of four codes, the two bits of a .bed file: 0 two copies of the first
-allele A1, 1 missing, 2 one copy, 3 none. W has four indicators per variant; it is never
-written out, and genotypes are unpacked to bytes for one block of variants at a time.
-The products take numpy, or the compiled loops of `renyi.genotypes.kernels`.
-
-Both give the same numbers, those in floating point to the last bit: they add in the
-same order, which depends neither on the number of threads nor, for the score of a
-sample, on the other samples.
+allele A1, 1 missing, 2 one copy, 3 none. W has four indicators per variant and is never
+written out. numpy and the compiled loops of `renyi.genotypes.kernels` add in the same
+order, which depends on no number of threads, and so agree to the last bit.
 
 *Copies as numbers.* The two bits of codes 0, 2, 3 say whether there is at least one
-copy of A2, and whether there are two. So two samples differ by two copies where both
-bits do, by one where only one does, and their squared distance is the number of
-variants where any bit differs plus three times that of those where both do.
+copy of A2, and whether there are two. So the squared distance of two samples is the
+number of variants where any bit differs plus three times that where both do.
 """
 
 from __future__ import annotations
@@ -87,16 +82,12 @@ class PackedGenotypes:
 
     def __post_init__(self) -> None:
         """Check that the bytes are as many as the samples need."""
-        if self.data.dtype != np.uint8 or self.data.ndim != 2:
-            raise ValueError(
-                "packed genotypes must be bytes of shape (variants, bytes per variant),"
-                f" not {self.data.dtype} of shape {self.data.shape}."
-            )
         width = variant_bytes(self.n_in_file)
-        if self.data.shape[1] != width:
+        if self.data.dtype != np.uint8 or self.data.shape[1:] != (width,):
             raise ValueError(
-                f"{self.n_in_file} samples take {width} bytes per "
-                f"variant, and the packed genotypes have {self.data.shape[1]}."
+                f"{self.n_in_file} samples need packed genotypes of shape (variants, "
+                f"{width} bytes per variant), not {self.data.dtype} of shape "
+                f"{self.data.shape}."
             )
         for name, size in (("samples", self.n_in_file), ("variants", len(self.data))):
             _check_kept(name, getattr(self, name), size)
@@ -250,35 +241,19 @@ def _side_by_side(function: Callable[..., None], tasks: Iterable[object]) -> Non
 
 def code_counts(G: PackedGenotypes) -> NDArray[np.int64]:
     """Count the samples of every variant and code: (d, 4)."""
-    return class_code_counts(G, np.zeros(G.n, np.int64), 1)[:, :, 0]
-
-
-def class_code_counts(
-    G: PackedGenotypes, y: ArrayLike, n_classes: int
-) -> NDArray[np.int64]:
-    """Count the samples of every variant, code and class: (d, 4, K)."""
-    labels = np.asarray(y)
-    out = np.zeros((G.d, CODES, n_classes), np.int64)
+    out = np.zeros((G.d, CODES), np.int64)
     kernels = kernels_for(COUNT_SECONDS * G.n * G.d, KERNELS)
     if kernels is None:
         for block, codes in _blocks(G):
-            for k in range(n_classes):
-                some = codes if n_classes == 1 else codes[:, labels == k]
-                for code in range(CODES):
-                    out[block, code, k] = np.count_nonzero(some == code, axis=1)
+            for code in range(CODES):
+                out[block, code] = np.count_nonzero(codes == code, axis=1)
         return out
-    bits = np.zeros((n_classes, 8 * -(-G.data.shape[1] // 8), 8), np.uint8)
-    bits.reshape(n_classes, -1, 2)[:, G.places, 0] = (
-        labels == np.arange(n_classes)[:, None]
-    )
-    masks = np.packbits(bits.reshape(n_classes, -1), axis=1, bitorder="little")
-    masks = masks.view(np.uint64)
-    totals = np.bincount(labels, minlength=n_classes)
+    bits = np.zeros((8 * -(-G.data.shape[1] // 8), 8), np.uint8)
+    bits.reshape(-1, 2)[G.places, 0] = 1
+    mask = np.packbits(bits, bitorder="little").view(np.uint64)
     data = read_only(G.data)
     _side_by_side(
-        lambda part: kernels.mask_counts(
-            data, G.file_rows(part), masks, totals, out[part]
-        ),
+        lambda part: kernels.mask_counts(data, G.file_rows(part), mask, G.n, out[part]),
         _slices(G.d, CHUNK),
     )
     return out

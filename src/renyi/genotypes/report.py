@@ -54,7 +54,6 @@ def genotype_report(
         "title": f"Report of a genotype model for {name(second)}",
         "summary": _genotype_summary(second, error),
         "warnings": [],
-        "headline": _genotype_headline(error, shares),
         "target": None,
         "classes": [first, second],
         "rule": "map",
@@ -73,7 +72,6 @@ def genotype_report(
             "certified": None,
         },
         "certificate": None,
-        "errors": _genotype_errors(error, shares),
         "ranking": [],
         "columns": columns,
         "features": features,
@@ -98,7 +96,7 @@ def genotype_report(
         "heldout": None,
         "worst": None,
     }
-    return Report(facts)
+    return Report(_with_errors(facts, error, shares))
 
 
 def _known(meta: dict[str, Any], key: str, most: float) -> float | None:
@@ -107,31 +105,23 @@ def _known(meta: dict[str, Any], key: str, most: float) -> float | None:
     return value if is_number(value) and 0 <= value <= most else None
 
 
-def _genotype_headline(
-    error: float | None, shares: dict[str, float] | None
-) -> list[Entry]:
-    """Return the figures that the page begins with."""
+def _with_errors(
+    facts: Entry, error: float | None, shares: dict[str, float] | None
+) -> Entry:
+    """Add the error on left-out samples, and that of the most frequent class."""
     figures = summary.baseline_figures(shares)
-    if error is None:
-        return figures
-    note = f"each of the training samples {_LEFT_OUT}"
-    label = "wrong on samples left out"
-    return [{"value": percent(error), "label": label, "note": note}, *figures]
-
-
-def _genotype_errors(
-    error: float | None, shares: dict[str, float] | None
-) -> list[Entry]:
-    """Return the error on left-out samples, and that of the most frequent class."""
     entries = []
     if error is not None:
+        label = "wrong on samples left out"
+        note = f"each of the training samples {_LEFT_OUT}"
+        figures.insert(0, {"value": percent(error), "label": label, "note": note})
         row = ErrorRow("left-out samples", "estimate", NEW_ROWS, ESTIMATED, value=error)
         meaning = f"each sample {_LEFT_OUT}"
         entries.append(summary.error_entry(row, "Left-out samples", meaning))
     if shares:
         label, share = max(shares.items(), key=lambda pair: pair[1])
         entries.append(summary.always_entry(label, 1 - share))
-    return entries
+    return {**facts, "headline": figures, "errors": entries}
 
 
 def _variants(

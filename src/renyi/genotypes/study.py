@@ -31,30 +31,19 @@ FAMILIES = "FID"  # the word for groups that are the families of the genotypes
 
 @dataclass(frozen=True, eq=False)
 class Study:
-    """Genotypes to learn from, with the class of every sample.
-
-    Parameters
-    ----------
-    genotypes : Genotypes
-        The samples and variants that are left.
-    y : ndarray of shape (n,)
-        The class of every sample, 0 or 1.
-    classes : (str, str)
-        What 0 and 1 stand for.
-    covariates : DataFrame or None
-        A row of numbers for every sample.
-    groups : ndarray of shape (n,) or None
-        The group of every sample; its members must be left out together.
-    log : list of str
-        What was loaded, and what every step left.
-    """
+    """Genotypes to learn from, with the class of every sample."""
 
     genotypes: Genotypes
-    y: NDArray[np.int64]
-    classes: tuple[str, str]
-    covariates: pd.DataFrame | None
-    groups: NDArray[np.object_] | None
-    log: list[str]
+    y: NDArray[np.int64]  # 0 or 1
+    classes: tuple[str, str]  # what 0 and 1 stand for
+    covariates: pd.DataFrame | None  # numbers
+    groups: NDArray[np.object_] | None  # whose members are left out together
+    log: list[str]  # what was loaded, and what every step left
+
+    @property
+    def X(self) -> NDArray[np.float64] | None:
+        """The covariates as an array."""
+        return None if self.covariates is None else self.covariates.to_numpy()
 
 
 def read_study(
@@ -78,8 +67,7 @@ def read_study(
     path : str or path
         A .bed or .pgen file, or its name without the ending.
     pheno, pheno_name : str, optional
-        A file with FID IID or IID and then the phenotype, and its column; by default
-        the phenotype beside the genotypes (.fam or .psam).
+        A file with the phenotype, and its column; by default that of .fam or .psam.
     classes : (str, str), optional
         The two values of the phenotype to tell apart; needed if it has more.
     covar, covar_name : str, sequence of str, optional
@@ -87,9 +75,7 @@ def read_study(
     groups : str, optional
         A file with one group for each sample, or "FID" for the families.
     filters : Filters, optional
-        Which samples and variants to keep.
     progress : callable, optional
-        Called with a `Progress` while files are read.
 
     Returns
     -------

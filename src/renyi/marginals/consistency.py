@@ -14,7 +14,7 @@ They are not sufficient, since deciding whether a distribution exists is NP-hard
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Any, NamedTuple, overload
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -282,14 +282,3 @@ def n_indicators(m: Marginals) -> int:
     """Return the number of categories of the features that have rows."""
     alone = m.counts.diagonal()[m.columns.spans(m.feature_names)]
     return int(np.count_nonzero(alone))
-
-
-@overload
-def has_few_rows(n: float, n_indicators: float) -> bool: ...
-@overload
-def has_few_rows(n: float, n_indicators: NDArray[Any]) -> NDArray[np.bool_]: ...
-def has_few_rows(
-    n: float, n_indicators: float | NDArray[Any]
-) -> bool | NDArray[np.bool_]:
-    """Return whether rows are too few for a bound to say much about new ones."""
-    return n <= 2 * n_indicators

@@ -17,19 +17,16 @@ from __future__ import annotations
 
 import contextlib
 import re
-import tempfile
 import threading
-from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
-from itertools import chain, groupby
+from itertools import chain
 from os import PathLike
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import pandas as pd
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.ipc
 import pyarrow.parquet
 
@@ -39,7 +36,7 @@ from renyi.encoding.rules import NO_ROWS
 from renyi.files import first_line, unreadable
 from renyi.marginals.marginals import Marginals
 from renyi.sources import suffixes
-from renyi.sources.run import Job, Source, Unit
+from renyi.sources.run import Job, Source, Unit, chosen_columns
 from renyi.sources.spec import CountSpec
 
 _ROWS_AHEAD = 2**18  # of a stream that are kept while a column has shown no value
@@ -61,49 +58,16 @@ def marginals(
     """Count the pairs of a stream; see `Marginals.from_arrow`."""
     schema, first = opened(stream)
     spec = CountSpec.of(schema, target, encoder, class_conditional, weight)
-    once = spec.undecided and isinstance(stream, (pa.RecordBatchReader, Iterator))
     passes = [first]
-    with tempfile.TemporaryFile() if once else contextlib.nullcontext() as file:
-        if file is not None:
-            whole = _read(first, list(spec.read_columns))
-            passes = [_read_back(file), _kept(whole, file)]
 
-        def units(columns: list[str]) -> Iterator[Unit]:
-            batches = passes.pop() if passes else _again(stream)
-            some = None if {*columns} == {*spec.read_columns} else columns
-            yield Unit(0, 0, 1.0, partial(_read, batches, some), 0)
+    def units(columns: list[str]) -> Iterator[Unit]:
+        batches = passes.pop() if passes else _again(stream)
+        some = None if {*columns} == {*spec.read_columns} else columns
+        yield Unit(0, 0, 1.0, partial(_read, batches, some), 0)
 
-        return Job(Source(schema, units), spec).count().finish()
-
-
-def _kept(batches: Iterator[Any], file: IO[bytes]) -> Iterator[Any]:
-    """Yield batches, and write them to a file: those of one schema as one stream."""
-    options = pa.ipc.IpcWriteOptions(compression="lz4")
-    try:
-        for schema, run in groupby(batches, lambda batch: batch.schema):
-            sink = pa.PythonFile(file, "w")
-            writer = pa.ipc.new_stream(sink, schema, options=options)
-            for batch in run:
-                writer.write(batch)
-                yield batch
-            writer.close()
-        file.flush()
-    except OSError as error:
-        with contextlib.suppress(OSError):  # what waits to be written
-            file.close()
-        raise ValueError(
-            "The rows, which can be read only once, do not fit into the temporary "
-            f"folder {tempfile.gettempdir()!r} ({first_line(error)}): name another one "
-            "in TMPDIR, write the rows to a file, or give a fitted encoder."
-        ) from None
-
-
-def _read_back(file: IO[bytes]) -> Iterator[Any]:
-    """Yield the batches of all streams in a file."""
-    end = file.tell()
-    file.seek(0)
-    while file.tell() < end:
-        yield from pa.ipc.open_stream(pa.PythonFile(file, "r"))
+    is_repeatable = not isinstance(stream, (pa.RecordBatchReader, Iterator))
+    source = Source(schema, units, is_repeatable=is_repeatable)
+    return Job(source, spec).count().finish()
 
 
 def _read(batches: Iterator[Any], columns: list[str] | None) -> Iterator[Any]:
@@ -118,11 +82,7 @@ def _read(batches: Iterator[Any], columns: list[str] | None) -> Iterator[Any]:
             ) from None
         if batch is None:
             return
-        counts = Counter(batch.schema.names)
-        if columns is None or any(counts[name] != 1 for name in columns):
-            yield batch  # what is odd about it is said where it is counted
-        else:
-            yield batch.select(columns)
+        yield batch if columns is None else chosen_columns(batch, columns)
         rows += batch.num_rows
 
 
@@ -241,14 +201,6 @@ def _checked(batch: pa.RecordBatch, columns: list[str]) -> pa.RecordBatch:
     return batch
 
 
-def _width(kind: pa.DataType) -> float:
-    """Return the bytes of a cell in memory, of text those of its place."""
-    try:
-        return float(kind.bit_width / 8)
-    except ValueError:
-        return 4
-
-
 class ParquetFile:
     """A Parquet file, whose footer is read once."""
 
@@ -259,27 +211,6 @@ class ParquetFile:
         with _naming_errors(path, "Parquet"):
             self._metadata = pa.parquet.read_metadata(path)
             self.schema = _without_index(self._metadata.schema.to_arrow_schema())
-
-    def extent(self, most: float) -> tuple[float, float, float]:
-        """Return the bytes, cells and rows there are; see `files.memory`.
-
-        A run of a text takes a few bytes in the file. Where texts may be many bytes in
-        memory they are looked at, as dictionaries.
-        """
-        metadata = self._metadata
-        rows = metadata.num_rows
-        numbers = range(metadata.num_row_groups)
-        groups = [metadata.row_group(k).total_byte_size for k in numbers]
-        texts = self._texts(self.schema.names)
-        size = rows * sum(map(_width, self.schema.types)) + sum(groups)
-        if size <= most < rows * len(texts) * max(groups, default=0):
-            for batch in (b for unit in self.units(0, texts) for b in unit.read()):
-                for column in batch.columns:
-                    lengths = pc.binary_length(column.dictionary).take(column.indices)
-                    size += pc.sum(lengths).as_py() or 0
-                if size > most:
-                    break
-        return size, rows * len(self.schema), rows
 
     def _texts(self, columns: Sequence[str]) -> list[str]:
         """Return which of some columns are of text, read as dictionaries."""
@@ -332,18 +263,6 @@ class IpcFile:
             self._count = getattr(reader, "num_record_batches", None)
             self._names = reader.schema.names
             self.schema = _without_index(reader.schema)
-
-    def extent(self, most: float) -> tuple[float, float, float]:
-        """Return the bytes, cells and rows there are; see `files.memory`."""
-        size = 0
-        rows = 0
-        names = self.schema.names
-        for batch in (b for unit in self.units(0, names) for b in unit.read()):
-            size = size + batch.nbytes
-            rows = rows + batch.num_rows
-            if size > most:
-                break
-        return size, rows * len(names), rows
 
     def units(self, file: int, columns: Sequence[str]) -> Iterator[Unit]:
         """Yield the record batches, small ones several at a time."""

@@ -33,7 +33,6 @@ from renyi.sources.spec import (
     CountSpec,
     Slice,
     Summary,
-    row_count,
     slices,
 )
 from renyi.validation import InputError
@@ -46,7 +45,6 @@ _FEW_CELLS = 2**23
 _MANY_CELLS = 2**26
 _LARGE_TABLE = 2**25  # bytes
 _MANY_CODES = 256
-_SMALL = 2**9  # categories of a table of which a file has only what is not zero
 _CELLS = 2**17  # of a table that are added at a time, within a cache
 
 Places = NDArray[np.intp]
@@ -280,10 +278,8 @@ class PairCounter(Summary):
         return {**facts, "encoders": encoders}, self._table.to_arrays()
 
     def _fill(self, header: dict[str, Any], arrays: Arrays) -> None:
-        self.left_out = row_count(header, "left_out")
+        self.left_out = header["left_out"]
         self._weight = header["weight"]
-        if type(self._weight) is not float or not 0 <= self._weight < np.inf:
-            raise ValueError("the weight is not valid")
         for encoder, entry in zip(self._encoders, header["encoders"], strict=True):
             encoder.fill(entry)
         self._sizes = [encoder.size for encoder in self._encoders]
@@ -433,19 +429,10 @@ class PairTable:
             self._add_table(k, table, target)
 
     def to_arrays(self) -> Arrays:
-        """Return the counts of one half: all, or those above zero with their places."""
+        """Return the counts above zero of one half of each table, and their places."""
         arrays: Arrays = {"lows": self.lows.astype(np.uint8)}
         place: Any = np.uint16 if self.size <= 2**16 else np.uint32
         for ending, table in zip(self._endings(), self.tables, strict=True):
-            half = len(table) * (len(table) + 1) // 2 if self.size > _SMALL else 0
-            if not sparse_counts.is_sparse(table) and half:
-                kind = _smallest(table)
-                share = kind.itemsize / (kind.itemsize + 2 * place().itemsize)
-                if np.count_nonzero(table) > 2 * share * half:
-                    lines = [line[i:] for i, line in enumerate(table)]
-                    upper = np.concatenate(lines, dtype=kind, casting="unsafe")
-                    arrays[f"upper{ending}"] = upper
-                    continue
             rows, columns, values = sparse_counts.entries(table)
             arrays[f"rows{ending}"] = rows.astype(place)
             arrays[f"columns{ending}"] = columns.astype(place)
@@ -453,44 +440,20 @@ class PairTable:
         return arrays
 
     def fill(self, arrays: Arrays, sizes: list[int]) -> None:
-        """Take the counts of arrays, checked."""
-        # Up to version 2, missing cells always had a place.
-        lows = arrays.get("lows", np.zeros(len(sizes), np.uint8))
-        typed = lows.dtype == np.uint8 and lows.shape == self.lows.shape
-        if not typed or not (lows <= self.lows).all():
-            raise ValueError("the counts are not valid")
-        self.reserve(sizes, lows)
+        """Take the counts of arrays; their shapes are checked."""
+        self.reserve(sizes, arrays["lows"])
         for ending, table in zip(self._endings(), self.tables, strict=True):
-            if f"upper{ending}" in arrays and not sparse_counts.is_sparse(table):
-                self._fill_dense(table, arrays[f"upper{ending}"])
-                continue
-            names = (f"rows{ending}", f"columns{ending}", f"counts{ending}")
-            rows, columns, values = (arrays[name] for name in names)
-            good = (
-                rows.dtype == columns.dtype
-                and rows.dtype in (np.uint16, np.uint32)
-                and rows.shape == columns.shape == values.shape
-                and rows.ndim == 1
-                and bool((rows <= columns).all())
-                and int(columns.max(initial=0)) < max(self.size, 1)
-                and bool((values > 0).all())
-            )
-            if not good or not _are_counts(values, table.dtype):
-                raise ValueError("the counts are not valid")
+            rows = arrays[f"rows{ending}"].astype(np.int64)
+            columns = arrays[f"columns{ending}"].astype(np.int64)
+            values = arrays[f"counts{ending}"]
+            if not rows.shape == columns.shape == values.shape == (rows.size,):
+                raise ValueError("The counts that were received are not valid.")
             if sparse_counts.is_sparse(table):
-                entries = [(rows.astype(np.int64), columns.astype(np.int64), values)]
+                entries = [(rows, columns, values)]
                 made = sparse_counts.from_entries(entries, self.size, table.dtype)
                 self.tables = [made]
             else:
                 table[rows, columns] = table[columns, rows] = values
-
-    def _fill_dense(self, table: NDArray[Any], upper: NDArray[Any]) -> None:
-        """Take the counts of one half of a table, line by line."""
-        ends = np.cumsum(np.arange(len(table), 0, -1))
-        if upper.shape != (ends[-1],) or not _are_counts(upper, table.dtype):
-            raise ValueError("the counts are not valid")
-        for i, line in enumerate(np.split(upper, ends[:-1])):
-            table[i, i:] = table[i:, i] = line
 
     def _endings(self) -> list[str]:
         """Return how the names of the arrays of each table end."""
@@ -502,15 +465,6 @@ def _smallest(values: NDArray[Any]) -> np.dtype[Any]:
     if values.dtype.kind == "f":
         return values.dtype
     return np.min_scalar_type(int(values.max(initial=0)))
-
-
-def _are_counts(values: NDArray[Any], dtype: Any) -> bool:
-    """Whether numbers of a file can be counts, or sums of weights, of this type."""
-    return (
-        (values.dtype.kind == "u") == (dtype.kind == "i")
-        and bool(np.isfinite(values).all() and (values >= 0).all())
-        and int(values.max(initial=0)) <= np.iinfo(np.int64).max
-    )
 
 
 def _moved(tables: list[Any], target: Places, size: int, codes: Any) -> NDArray[Any]:

@@ -224,19 +224,6 @@ class CsvFile:
         """Whether the first records are all."""
         return len(self._first_rows) < 2
 
-    def extent(self, most: float) -> tuple[float, float, float]:
-        """Return the bytes, cells and rows there are at most; see `files.memory`.
-
-        A record has no fewer bytes than cells. Packed bytes are unpacked and counted.
-        """
-        size: float = self.path.stat().st_size
-        if _is_packed(self.path):
-            size = 0
-            with contextlib.suppress(*_BROKEN), _opened(self.path) as stream:
-                while size <= most and (length := len(stream.read(BLOCK))):
-                    size += length
-        return size, size, size / len(self.header.names)
-
     # ---- blocks of records
 
     @property

@@ -36,12 +36,11 @@ from renyi.sources.duckdb import (
     invalid_filter,
     quoted,
 )
-from renyi.sources.run import Unit, changed, fingerprint
+from renyi.sources.run import Unit, check_unchanged, file_state
 from renyi.validation import import_extra
 
 _ROWS = 2**14  # of a batch of SQLite
 _UNIT_ROWS = 2**18  # that are counted before progress is reported
-_CELL_BYTES = 16  # of a cell in memory, as a guess
 _ADDRESS = re.compile(r"([a-z][a-z0-9+]*)://", re.IGNORECASE)
 _POSTGRES = ("postgres", "postgresql")
 # A stranger's database may hold views that read any file of this machine.
@@ -169,11 +168,6 @@ class DatabaseTable:
         with self._reporting():
             self._columns = engine.select(relation, self._where, missing)
             self.schema = engine.schema(self._statement(list(self._columns)))
-
-    def extent(self, most: float) -> tuple[float, float, float]:
-        """Return the bytes, cells and rows there are; see `files.memory`."""
-        cells = self.rows * len(self.schema)
-        return _CELL_BYTES * cells, cells, self.rows
 
     def units(self, file: int, columns: list[str]) -> Iterator[Unit]:
         """Yield the rows of one pass, many at a time."""
@@ -400,7 +394,7 @@ def _lite(path: Path) -> Iterator[sqlite3.Connection]:
     with path.open("rb") as stream:
         by_log = _WAL in stream.read(20)[18:]
     unlocked = by_log and sidecars[0] in absent
-    before = fingerprint(path)
+    before = file_state(path)
     place = quote(str(path.absolute()))
     mode = "immutable=1" if unlocked else "mode=ro"
     try:
@@ -412,15 +406,14 @@ def _lite(path: Path) -> Iterator[sqlite3.Connection]:
             lite.set_progress_handler(lambda: 0, _STEPS)
             lite.execute("BEGIN")
             yield lite
-            what = changed(before, fingerprint(path)) if unlocked else None
+            if unlocked:
+                check_unchanged(path, before)
     except (sqlite3.Error, UnicodeDecodeError) as error:  # of damaged statements
         raise ValueError(f"{path} cannot be read: {first_line(error)}.") from None
     finally:
         for each in absent:
             with suppress(OSError):
                 each.unlink()
-    if what:
-        raise ValueError(f"{path} changed while it was read: {what}; read it again.")
 
 
 class _Sqlite:

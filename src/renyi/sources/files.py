@@ -14,7 +14,6 @@ by its text as it stands in the file.
 from __future__ import annotations
 
 import glob
-import math
 import os
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -23,11 +22,14 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from renyi.counting.compiled import in_threads
 from renyi.encoding.arrow import (
     TextKind,
+    plain_array,
     requested_floats,
     typed,
     without,
@@ -35,6 +37,7 @@ from renyi.encoding.arrow import (
 from renyi.encoding.columns import Label
 from renyi.encoding.encoder import Encoder
 from renyi.encoding.rules import MISSING_CODES, check_names, missing_texts
+from renyi.limits import check_memory, memory_budget
 from renyi.marginals.marginals import Marginals
 from renyi.progress import ProgressCallback
 from renyi.sources import csv, databases, duckdb, suffixes
@@ -47,6 +50,7 @@ from renyi.sources.spec import CountSpec, family, fitted_text
 from renyi.validation import InputError
 
 _FIRST = 2**16  # rows that are looked at first
+_TEXTS = (pa.string(), pa.large_string(), pa.string_view())
 _COSTS = (2, 12, 64)  # bytes in memory of a byte, a cell and a row of a file
 
 TableFile = CsvFile | ParquetFile | IpcFile | DatabaseTable
@@ -205,16 +209,6 @@ def no_rows(tables: Sequence[TableFile], where: str | None = None) -> ValueError
 # ---- rows in memory, whole or batch by batch
 
 
-def memory(table: TableFile, most: float = math.inf) -> float:
-    """Return the bytes that training on the rows of a file takes at most.
-
-    They are held as Arrow columns, then as columns of their kind and as codes; classes
-    and answers are held by row. Where it is more than `most`, any figure beyond.
-    """
-    pairs = zip(_COSTS, table.extent(most), strict=True)
-    return sum(cost * count for cost, count in pairs)
-
-
 def read_table(
     path: AnyPath,
     columns: Sequence[str] | None = None,
@@ -222,7 +216,7 @@ def read_table(
     missing: Iterable[Label] = MISSING_CODES,
     kinds: Mapping[str, str] | None = None,
 ) -> pa.Table:
-    """Read a file into memory."""
+    """Read a file into memory, if the job may use so much."""
     table = opened(path)
     names = table.schema.names
     wanted = names if columns is None else list(columns)
@@ -231,12 +225,36 @@ def read_table(
     units = table.units(0, wanted, *verbatim)
     schema = pa.schema([table.schema.field(name) for name in wanted])
     read = map if isinstance(table, DatabaseTable) else in_threads
-    pieces = read(lambda unit: list(unit.read()), units)
-    parts = [batch.cast(schema) for batches in pieces for batch in batches]
+    parts = []
+    size = 0.0
+    share = 0.0
+    for unit, batches in read(lambda unit: (unit, list(unit.read())), units):
+        size += sum(map(_training_bytes, batches))
+        share += unit.share
+        if size > memory_budget():
+            check_memory(max(size, size / share), f"Holding the rows of {table.path}")
+        parts += [batch.cast(schema) for batch in batches]
     rows = pa.Table.from_batches(parts, schema).unify_dictionaries()
     if not rows.num_rows:
         raise no_rows([table])
     return _typed(table, rows, missing_texts(missing), kinds or {})
+
+
+def _training_bytes(batch: pa.RecordBatch) -> float:
+    """Return the bytes that training on some rows takes.
+
+    Their text is needed cell by cell, and each cell as a number and as a code. Classes
+    and answers are needed by row.
+    """
+    size = 0
+    for column in batch.columns:
+        if pa.types.is_dictionary(column.type) and column.type.value_type in _TEXTS:
+            lengths = pc.binary_length(plain_array(column.dictionary))
+            size += pc.sum(lengths.take(column.indices)).as_py() or 0
+        else:
+            size += column.nbytes
+    counts = (size, batch.num_rows * batch.num_columns, batch.num_rows)
+    return float(np.dot(_COSTS, counts))
 
 
 def _typed(
@@ -626,7 +644,7 @@ def query(sql: str, missing: frozenset[str], files: Sequence[TableFile] = ()) ->
     def units(columns: list[str]) -> Iterator[Unit]:
         yield Unit(0, 0, 1.0, lambda: (b.select(columns) for b in answer.batches()))
 
-    return Source(answer.schema, units, fixed=False)
+    return Source(answer.schema, units, is_repeatable=False)
 
 
 def _as_data(tables: Sequence[TableFile], missing: frozenset[str]) -> Any:

@@ -1,9 +1,8 @@
 """Jobs: two passes over a source, in which some threads count one unit each.
 
 A first pass decides what the columns are, where that is open. The second pass counts.
-Both must see the same rows. Files must look at the end as they did at the beginning.
-The answer to a query is profiled again while it is counted, and must lead to the same
-spec.
+Both must see the same rows: files may not change meanwhile, and what can be read only
+once, such as the answer to a query, is written to a temporary file by the first pass.
 
 A *unit* is what is read and counted at once: a row group, a record batch, a piece of
 a CSV file. Each is counted into a table of its own, which is added to the total when
@@ -16,31 +15,30 @@ are the same in every run.
 from __future__ import annotations
 
 import dataclasses
-import hashlib
-import os
+import tempfile
 import time
-import warnings
-from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from contextvars import copy_context
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import groupby
 from pathlib import Path
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import IO, Any, Generic, NamedTuple, TypeVar
 
-import numpy as np
 import pyarrow as pa
+import pyarrow.ipc
 
 from renyi.counting.compiled import cores
+from renyi.files import first_line
 from renyi.progress import Progress, ProgressCallback
 from renyi.sources.counter import PairCounter
 from renyi.sources.kept_rows import KeptRows, RowCoder
 from renyi.sources.profile import ColumnProfile
 from renyi.sources.spec import CountSpec, Summary
-from renyi.warnings import warn
 
-_EDGE = 2**16  # bytes at either end of a file that are looked at
 AnySummary = TypeVar("AnySummary", bound=Summary)
 _THREADS = min(8, cores())
 _MOST_BYTES = 2**30  # of tables that threads count for themselves
@@ -63,14 +61,14 @@ class Unit(NamedTuple):
 class Source:
     """Rows that can be read again; `units` yields the units of some columns.
 
-    A source without `paths` is read in the caller's own thread. Unless the same rows
-    come out each time (`fixed`), the second pass checks that they do.
+    A source without `paths` is read in the caller's own thread. One that is not
+    repeatable is read once.
     """
 
     schema: pa.Schema
     units: Callable[[list[str]], Iterator[Unit]]
     paths: tuple[Path, ...] = ()
-    fixed: bool = True
+    is_repeatable: bool = True
 
     def mapped(
         self,
@@ -96,53 +94,26 @@ class Source:
         return dataclasses.replace(self, schema=schema or self.schema, units=units)
 
 
-# ---- what files look like
-
-
-def fingerprint(path: Path) -> dict[str, Any]:
-    """Return what a file looks like: size, time, and a checksum of both its ends.
-
-    The last bytes of a Parquet file are its footer, which describes all of it.
-    """
-    with path.open("rb") as stream:
-        status = os.fstat(stream.fileno())
-        edges = hashlib.sha256(stream.read(_EDGE))
-        stream.seek(max(0, status.st_size - _EDGE))
-        edges.update(stream.read(_EDGE))
-    return {
-        "path": str(path),
-        "size": status.st_size,
-        "time": status.st_mtime_ns,
-        "edges": edges.hexdigest(),
-    }
-
-
-def changed(before: Mapping[str, Any], now: Mapping[str, Any]) -> str | None:
-    """Say what differs between two looks at a file; None if nothing does."""
-    if before["size"] != now["size"]:
-        return f"its size was {before['size']:,} bytes and is {now['size']:,}"
-    if before["edges"] != now["edges"]:
-        return "its contents are different"
-    if before["time"] != now["time"]:
-        return (
-            "its size and both its ends are the same, but its time was "
-            f"{_time_text(before['time'])} and is {_time_text(now['time'])}"
-        )
-    return None
-
-
-def _time_text(nanoseconds: int) -> str:
-    return f"{np.datetime64(nanoseconds, 'ns')}Z"
-
-
 # ---- two passes
 
 
-class Decision(NamedTuple):
-    """What a first pass has decided, and the rows that it saw; None without one."""
+class FileState(NamedTuple):
+    """The size of a file, and when it was last written."""
 
-    spec: CountSpec
-    seen: int | None = None
+    size: int
+    time: int
+
+
+def file_state(path: Path) -> FileState:
+    """Return what changes when a file is written."""
+    status = path.stat()
+    return FileState(status.st_size, status.st_mtime_ns)
+
+
+def check_unchanged(path: Path, before: FileState) -> None:
+    """Raise an error if a file was written since."""
+    if file_state(path) != before:
+        raise ValueError(f"{path} changed while it was read: read it again.")
 
 
 @dataclass
@@ -155,65 +126,103 @@ class Job:
 
     def count(self) -> PairCounter:
         """Return everything counted."""
-        return self._pass(PairCounter)
+        return self._summary(PairCounter)
 
     def code(self, store: KeptRows) -> RowCoder:
         """Return the coder of all rows, which writes their codes to `store`."""
-        return self._pass(partial(RowCoder, store=store))
+        return self._summary(partial(RowCoder, store=store))
 
-    def _pass(self, summary: Callable[[CountSpec], AnySummary]) -> AnySummary:
+    def _summary(self, summary: Callable[[CountSpec], AnySummary]) -> AnySummary:
         """Return the summary of all rows, by a spec that is decided."""
-        files = [fingerprint(path) for path in self.source.paths]
-        decision = self._profile() if self.spec.undecided else Decision(self.spec)
-        counts = self._read(decision, summary)
-        for before in files:
-            what = changed(before, fingerprint(Path(before["path"])))
-            if what:
-                raise ValueError(
-                    f"{before['path']} changed while it was counted: {what}; count "
-                    "again."
-                )
-        if decision.seen is not None and counts.seen != decision.seen:
-            raise _moved_error(f"{decision.seen:,} rows", f"{counts.seen:,}")
-        return counts
-
-    def _profile(self) -> Decision:
-        """Decide what the spec leaves open, by a pass over these columns."""
-        first = self.spec.only(self.spec.undecided)
-        profile = Run(self.source, ColumnProfile, first, self.progress).count_pass()
-        with warnings.catch_warnings(record=True, action="always") as caught:
-            spec = profile.decided(self.spec)
-        for warning in caught:
-            warn(str(warning.message))
-        return Decision(spec, profile.seen)
-
-    def _read(
-        self, decision: Decision, summary: Callable[[CountSpec], AnySummary]
-    ) -> AnySummary:
-        """Read all rows; a source that is not fixed must lead to the same spec."""
         source = self.source
-        twice = decision.seen is not None and not source.fixed
-        again = ColumnProfile(self.spec) if twice else None
-        if again is not None:  # a query is one unit, so that there is one thread
+        states = {path: file_state(path) for path in source.paths}
+        if not self.spec.undecided:
+            total = Run(source, summary, self.spec, self.progress).count_pass()
+        elif source.is_repeatable:
+            total = self._two_passes(source, summary)
+        else:
+            with tempfile.TemporaryFile() as file:
+                stored = _stored(source, list(self.spec.read_columns), file)
+                total = self._two_passes(stored, summary)
+        for path, state in states.items():
+            check_unchanged(path, state)
+        return total
 
-            def look_at(batch: pa.RecordBatch) -> pa.RecordBatch:
-                again.add(batch)
-                return batch
+    def _two_passes(
+        self, source: Source, summary: Callable[[CountSpec], AnySummary]
+    ) -> AnySummary:
+        """Decide what the spec leaves open by a first pass over these columns."""
+        first = self.spec.only(self.spec.undecided)
+        profile = Run(source, ColumnProfile, first, self.progress).count_pass()
+        spec = profile.decided(self.spec)
+        total = Run(source, summary, spec, self.progress).count_pass()
+        if total.seen != profile.seen:
+            raise ValueError(
+                f"The source gave {profile.seen:,} rows the first time and "
+                f"{total.seen:,} the second: write the rows to a file first, or give a "
+                "source that yields the same rows again."
+            )
+        return total
 
-            source = source.mapped(look_at)
-        counts = Run(source, summary, decision.spec, self.progress).count_pass()
-        same_rows = again is not None and again.seen == decision.seen
-        if again and same_rows and again.decided(self.spec) != decision.spec:
-            raise _moved_error("some rows", "others")
-        return counts
+
+# ---- rows that can be read only once
 
 
-def _moved_error(first: str, second: str) -> ValueError:
-    """Return the error of a source that does not yield the same rows twice."""
-    return ValueError(
-        f"The source gave {first} the first time and {second} the second: write the "
-        "rows to a file first, or give a source that yields the same rows again."
-    )
+def chosen_columns(batch: pa.RecordBatch, columns: Sequence[str]) -> pa.RecordBatch:
+    """Return some columns of a batch; all if one of them is absent, or there twice.
+
+    Such a batch is refused where it is counted.
+    """
+    counts = Counter(batch.schema.names)
+    if any(counts[name] != 1 for name in columns):
+        return batch
+    return batch.select(list(columns))
+
+
+def _stored(source: Source, columns: list[str], file: IO[bytes]) -> Source:
+    """Return a source whose second pass reads what the first one wrote to a file."""
+    batches = (batch for unit in source.units(columns) for batch in unit.read())
+    passes = [_read_back(file), _written(batches, file)]
+
+    def read(every_column: Iterator[pa.RecordBatch], columns: list[str]) -> Any:
+        return (chosen_columns(batch, columns) for batch in every_column)
+
+    def units(columns: list[str]) -> Iterator[Unit]:
+        yield Unit(0, 0, 1.0, partial(read, passes.pop(), columns), 0)
+
+    return dataclasses.replace(source, units=units)
+
+
+def _written(
+    batches: Iterator[pa.RecordBatch], file: IO[bytes]
+) -> Iterator[pa.RecordBatch]:
+    """Yield batches, and write them to a file: those of one schema as one stream."""
+    options = pa.ipc.IpcWriteOptions(compression="lz4")
+    try:
+        for schema, run in groupby(batches, lambda batch: batch.schema):
+            sink = pa.PythonFile(file, "w")
+            writer = pa.ipc.new_stream(sink, schema, options=options)
+            for batch in run:
+                writer.write(batch)
+                yield batch
+            writer.close()
+        file.flush()
+    except OSError as error:
+        with suppress(OSError):  # what waits to be written
+            file.close()
+        raise ValueError(
+            "The rows, which can be read only once, do not fit into the temporary "
+            f"folder {tempfile.gettempdir()!r} ({first_line(error)}): name another one "
+            "in TMPDIR, write the rows to a file, or give a fitted encoder."
+        ) from None
+
+
+def _read_back(file: IO[bytes]) -> Iterator[pa.RecordBatch]:
+    """Yield the batches of all streams in a file."""
+    end = file.tell()
+    file.seek(0)
+    while file.tell() < end:
+        yield from pa.ipc.open_stream(pa.PythonFile(file, "r"))
 
 
 # ---- one pass
