@@ -15,7 +15,8 @@ from renyi.cli import inputs, output, streams
 from renyi.cli.evaluation import SEEN, Comparison, Estimate, Evaluation, compare
 from renyi.cli.fit_text import one_line
 from renyi.cli.methods import DEFAULT, Method, Settings, every_method, named_methods
-from renyi.cli.output import Args, Facts, Meter, Recorded
+from renyi.cli.output import Facts, Meter, Recorded
+from renyi.cli.parser import Args
 from renyi.cli.predict import heldout_rows
 from renyi.cli.process import with_options
 from renyi.encoding.columns import label_text

@@ -20,8 +20,8 @@ from numpy.typing import NDArray
 from renyi import __version__
 from renyi.certificates.heldout import clopper_pearson
 from renyi.cli import output
-from renyi.cli.output import Args, Facts, Meter, Recorded
-from renyi.cli.parser import WRITTEN
+from renyi.cli.output import Facts, Meter, Recorded
+from renyi.cli.parser import WRITTEN, Args
 from renyi.files import replacing
 from renyi.formatting import at_most, either, number_of, percent, printable, wrapped
 from renyi.genotypes.files import Filters, Genotypes, read_genotypes, without_haploid
@@ -49,7 +49,6 @@ from renyi.warnings import warn
 Floats = NDArray[np.float64]
 
 _PHENOTYPE_FILE = "phenotype_file"  # whether the classes are not those of .fam
-_READ = ("file", "pheno", "covar", "groups", "keep", "remove", "extract", "exclude")
 _TOP = 10
 _NO_BOUND = (
     "No bound is shown. A certificate of these samples holds only for populations with "
@@ -98,9 +97,7 @@ def fit(args: Args, recorded: Recorded) -> None:
 
 
 def _protect_inputs(args: Args) -> None:
-    """Name the files that are read, so that none of them is overwritten."""
-    names = [getattr(args, name, None) for name in _READ]
-    args.reads = [name for name in names if name is not None]
+    """Name the files beside the genotypes, so that none of them is overwritten."""
     if args.file.endswith(GENOTYPES):
         beside = [ending for pair in CALLS.values() for ending in pair]
         args.reads += [str(Path(args.file).with_suffix(each)) for each in beside]
