@@ -152,6 +152,20 @@ def test_a_password_reaches_no_output(
     assert "postgres:***@" in Path("m.log").read_text()
 
 
+def test_halves_of_a_table_of_a_server(
+    postgres: Any, good: Callable[..., Done]
+) -> None:
+    """The ? of an address is no pattern of file names."""
+    postgres.execute(
+        "CREATE TABLE halved AS SELECT i % 5 AS a, i % 10 < 5 AS y "
+        "FROM generate_series(1, 200) AS i"
+    )
+    postgres.commit()
+    assert "?" in address_of(postgres)
+    rows = (address_of(postgres), "--table", "halved", *TARGET)
+    assert "200 rows" in good("fit", *rows, "--confidence", "0.9").out
+
+
 def test_addresses_without_their_driver(
     run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:

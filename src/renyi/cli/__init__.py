@@ -6,7 +6,6 @@ What can be asked for is in `renyi.cli.parser`. Nothing heavy is imported here, 
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import os
 import signal
@@ -15,7 +14,7 @@ import warnings
 from collections.abc import Collection, Sequence
 from importlib import import_module
 
-from renyi.cli.parser import parser
+from renyi.cli.parser import Args, parser
 from renyi.cli.process import printable_streams, stoppable, with_options
 from renyi.limits import MemoryBudgetError, memory_limit, signal_message
 from renyi.validation import MissingExtraError
@@ -61,10 +60,9 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _exit_code(arguments: list[str], came: list[int]) -> int:
     """Return the exit code of a command that has said all it has to say."""
-    args = argparse.Namespace()
+    args = Args(arguments)
     try:
-        args = parser(arguments[:1] == ["genotypes"]).parse_args(arguments)
-        args.argv = arguments
+        parser(arguments[:1] == ["genotypes"]).parse_args(arguments, args)
         code = _command(args)
     except BrokenPipeError:  # the reader has gone, as `head` does
         return 0
@@ -106,7 +104,7 @@ def _report_error(error: Exception, options: Collection[str]) -> int:
     )
 
 
-def _command(args: argparse.Namespace) -> int:
+def _command(args: Args) -> int:
     """Run the function of the command; its notes go to stderr if it fails."""
     from renyi.cli.output import notes_of, print_notes
 
@@ -133,12 +131,11 @@ def _command(args: argparse.Namespace) -> int:
     return code or 0
 
 
-def _hide_passwords(args: argparse.Namespace) -> None:
+def _hide_passwords(args: Args) -> None:
     """Keep addresses with passwords apart; all other arguments are without them.
 
     Logs, JSON, provenance and messages may repeat any argument.
     """
-    args.addresses = {}
     if not any("://" in text for text in args.argv):
         return
     from renyi.sources.databases import shown_address

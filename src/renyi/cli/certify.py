@@ -16,8 +16,8 @@ from renyi.certification import MINIMAX, bound_report, certify, simple_rules
 from renyi.cli import inputs, output, predict, streams
 from renyi.cli.fit import certificate_facts
 from renyi.cli.fit_text import certificate_text, one_line
-from renyi.cli.output import Args, Facts, Meter, Recorded
-from renyi.cli.parser import WRITTEN
+from renyi.cli.output import Facts, Meter, Recorded
+from renyi.cli.parser import WRITTEN, Args
 from renyi.crossfitting import CrossFitSettings, cross_fit_counts
 from renyi.encoding.columns import label_text
 from renyi.estimators import model_file

@@ -23,7 +23,8 @@ from renyi.cli.methods import (
     every_method,
     named_methods,
 )
-from renyi.cli.output import Args, Facts, Meter, Recorded
+from renyi.cli.output import Facts, Meter, Recorded
+from renyi.cli.parser import Args
 from renyi.cli.predict import heldout_rows
 from renyi.cli.process import with_options
 from renyi.encoding.columns import label_text

@@ -8,8 +8,8 @@ from pathlib import Path
 import pandas as pd
 
 from renyi.cli import inputs, output
-from renyi.cli.output import Args, Recorded
-from renyi.cli.parser import EXPORTS
+from renyi.cli.output import Recorded
+from renyi.cli.parser import EXPORTS, Args
 from renyi.encoding.columns import label_text
 from renyi.exports import formats, integer_card, points
 from renyi.files import encoded, replacing

@@ -15,8 +15,8 @@ from renyi.certificates.record import Certificate
 from renyi.certification import Warned
 from renyi.cli import inputs, output, streams
 from renyi.cli.fit_text import fit_text
-from renyi.cli.output import Args, Facts, Recorded
-from renyi.cli.parser import SMALL
+from renyi.cli.output import Facts, Recorded
+from renyi.cli.parser import SMALL, Args
 from renyi.cli.streams import CodedRows
 from renyi.counting.onehot import offsets
 from renyi.counting.pair_counts import table_bytes

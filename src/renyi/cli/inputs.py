@@ -21,8 +21,8 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from renyi import datasets
-from renyi.cli.output import Args, Recorded, print_json
-from renyi.cli.parser import option
+from renyi.cli.output import Recorded, print_json
+from renyi.cli.parser import Args, option
 from renyi.encoding.arrow import number_text
 from renyi.encoding.columns import Column, Label, label_text
 from renyi.encoding.encoder import Encoder
@@ -48,14 +48,12 @@ _MANY_DATES = 13  # more than the months of a year
 _DATE = re.compile(r"\d{4}-\d\d-\d\d")
 _MISSING_WORDS = {"na", "n/a", "#n/a", "<na>", "nan", "null", "none", "nil", "missing"}
 LARGE = 50_000_000  # bytes of a file whose reading is announced on a terminal
-_FOR_TABLES = ("numeric", "categorical", "missing", "weight", "bins", "min_count")
-_USUAL = {"rule": "map", "objective": "error", "calibration": "auto"}
 
 
 def check_not_given(args: Args, names: Iterable[str], why: str, **shown: str) -> None:
     """Refuse options that do not belong here; `shown` are those of another name."""
     for name in names:
-        if getattr(args, name, None) not in (None, False, [], _USUAL.get(name)):
+        if getattr(args, name, None) not in (None, False, []):
             raise ValueError(f"{shown.get(name, option(name))} {why}.")
 
 
@@ -158,7 +156,8 @@ def names_counts(args: Args) -> bool:
 def chosen_marginals(args: Args) -> Marginals:
     """Read marginals, and take the target and the columns that were requested."""
     why = "marginals, and their columns are fixed: leave the option out"
-    check_not_given(args, _FOR_TABLES, f"is for tables; {args.file} holds {why}")
+    names = ("numeric", "categorical", "missing", "weight", "bins", "min_count")
+    check_not_given(args, names, f"is for tables; {args.file} holds {why}")
     m = load_marginals(args.file)
     if args.target is not None:
         files.require(args.file, m.columns.names, [args.target])
@@ -223,10 +222,9 @@ def table_paths(names: Sequence[str]) -> list[Path]:
 
 def opened_tables(args: Args) -> list[files.TableFile]:
     """Return the files of a command, each of which is opened once."""
-    if "tables" not in args:
+    if args.tables is None:
         args.tables = files.open_tables(table_paths(args.files)) if args.files else []
-    tables: list[files.TableFile] = args.tables
-    return tables
+    return args.tables
 
 
 def encoder_of(args: Args) -> Encoder:

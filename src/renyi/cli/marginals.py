@@ -9,7 +9,8 @@ import numpy as np
 
 from renyi.cli import inputs, output, streams
 from renyi.cli.inputs import load_marginals, with_source
-from renyi.cli.output import Args, Facts, Recorded
+from renyi.cli.output import Facts, Recorded
+from renyi.cli.parser import Args
 from renyi.counting.sparse_counts import is_sparse
 from renyi.encoding.encoder import Encoder
 from renyi.files import MARGINALS

@@ -6,7 +6,6 @@ command writes over what it reads (`check_place`).
 
 from __future__ import annotations
 
-import argparse
 import codecs
 import contextlib
 import dataclasses
@@ -32,7 +31,7 @@ import pyarrow as pa
 import pyarrow.parquet
 
 from renyi import __version__, datasets
-from renyi.cli.parser import PICTURE
+from renyi.cli.parser import PICTURE, Args, Place
 from renyi.cli.process import PrintableStream, with_options
 from renyi.estimators import model_file
 from renyi.files import (
@@ -55,15 +54,11 @@ if TYPE_CHECKING:
     from renyi.fitting import Fit
     from renyi.marginals.marginals import Marginals
 
-# Of the arguments, those that are no options.
-_OURS = ("argv", "run", "places", "reads", "tables", "addresses")
-_READ = (*("file", "model", "encoder", "first", "second", "rows"),)
 # What is written as an escape in JSON: terminals would obey it, or UTF-8 lacks it.
 _UNSAFE = re.compile(f"{HIDDEN.pattern}|[\ud800-\udfff]")
 _PAUSE = 0.2  # seconds between two reports of progress
 _LEVEL = 6  # of gzip: its default takes longer, for little
 
-Args = argparse.Namespace
 Facts = dict[str, Any]
 Recorded = list[warnings.WarningMessage]
 Write = Callable[[pd.DataFrame], object]
@@ -234,9 +229,9 @@ def check_picture(args: Args) -> Path | None:
 
 def check_place(args: Args, path: str, endings: tuple[str, ...] = ()) -> Path:
     """Refuse a place that cannot be written to, or is read, before any work is done."""
-    other = vars(args).setdefault("places", {}).setdefault(target(path), path)
-    if other != path:
-        raise ValueError(f"{path} and {other} are the same file: name different files.")
+    same = args.places.setdefault(target(path), path)
+    if same != path:
+        raise ValueError(f"{path} and {same} are the same file: name different files.")
     if endings and not path.endswith(endings):
         raise ValueError(f"{path} must end in {either(endings)}.")
     for other in _files_read(args):
@@ -256,15 +251,13 @@ def check_place(args: Args, path: str, endings: tuple[str, ...] = ()) -> Path:
 
 def _files_read(args: Args) -> Iterator[str | Path]:
     """Yield every file that a command reads."""
-    given = vars(args)
-    names = [given.get(name) for name in _READ]
-    names += [*given.get("files", []), *(given.get("halves") or [])]
-    names += given.get("models", [])
-    names += given.get("reads", [])
-    # A query may name files: every text in quotes is looked at.
-    text = f"{given.get('sql')} {given.get('where')}"
-    names += re.findall(r"""['"]([^'"]+)""", text)
-    for name in filter(None, names):
+    names = [*args.reads]
+    for value in vars(args).values():
+        for text in value if isinstance(value, list) else [value]:
+            if text and isinstance(text, str) and not isinstance(text, Place):
+                # A query may name files: every text in quotes is looked at.
+                names += [text, *re.findall(r"""['"]([^'"]+)""", text)]
+    for name in names:
         yield name
         if name in datasets.names():
             yield datasets.path(name)
@@ -339,7 +332,7 @@ def keep_model(
 
 def _log(args: Args, clf: Fit, text: str, recorded: Recorded) -> bytes:
     """Return the log of a command that trained a model."""
-    options = {k: v for k, v in sorted(vars(args).items()) if k not in _OURS}
+    options = {k: v for k, v in sorted(vars(args).items()) if k != "run"}
     encoder = clf.encoder_.settings()
     fields = [f.name for f in dataclasses.fields(encoder)]
     settings = [name for name in fields if name not in ("columns", "base")]  # learned

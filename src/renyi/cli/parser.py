@@ -12,11 +12,15 @@ import re
 from collections.abc import Callable
 from difflib import get_close_matches
 from importlib import import_module
-from typing import Any, NoReturn, Protocol
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
 from renyi import __version__
 from renyi.formatting import either
 from renyi.sources import suffixes
+
+if TYPE_CHECKING:
+    from renyi.sources.files import TableFile
 
 SMALL = 200_000_000  # bytes of counts that are written without being asked for
 _SOURCE = f"a table ({suffixes.TABLES}), marginals (.renyi) or a bundled name"
@@ -61,6 +65,24 @@ examples:
 
 'renyi COMMAND --help' explains a command.
 """
+
+
+class Place(str):
+    """A path that an option names to be written."""
+
+
+class Args(argparse.Namespace):
+    """The arguments of a command: its options (`vars`), and what comes with them."""
+
+    __slots__ = ("addresses", "argv", "places", "reads", "tables")
+
+    def __init__(self, argv: list[str]) -> None:
+        super().__init__()
+        self.argv = argv  # without passwords
+        self.addresses: dict[str, str] = {}  # with passwords, by the text without
+        self.places: dict[Path, str] = {}  # what is written, by its real path
+        self.reads: list[str] = []  # files that are read and that no option names
+        self.tables: list[TableFile] | None = None  # once they are opened
 
 
 class Arguments(Protocol):
@@ -532,8 +554,12 @@ _TYPES = {  # by option, else by what stands for its value
     "--min-count": _whole(1),
     "--n-features": _whole(1),
     "--order": _whole(1, 9),
+    "--out": Place,
+    "--plot": Place,
     "--points": _whole(1, 1000),
+    "--proof": Place,
     "--seed": _whole(0, 2**32 - 1),
+    "--worst": Place,
     "FRACTION": _value("a number from 0 to 1", lambda x: 0 <= x <= 1),
     "NUMBER": _POSITIVE,
     "SECONDS": _POSITIVE,

@@ -20,8 +20,8 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from renyi.cli import inputs, output, streams
-from renyi.cli.output import Args, Facts, Meter, Recorded, Write
-from renyi.cli.parser import WRITTEN
+from renyi.cli.output import Facts, Meter, Recorded, Write
+from renyi.cli.parser import WRITTEN, Args
 from renyi.encoding.arrow import typed
 from renyi.encoding.columns import Label, factorized, label_text
 from renyi.encoding.rows import encoded_target

@@ -7,7 +7,8 @@ from typing import Any
 
 from renyi.cli import inputs, output
 from renyi.cli.certify import bounds
-from renyi.cli.output import Args, Facts, Recorded
+from renyi.cli.output import Facts, Recorded
+from renyi.cli.parser import Args
 from renyi.cli.predict import heldout_rows
 from renyi.formatting import wrapped
 from renyi.report.build import report

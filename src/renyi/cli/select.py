@@ -14,8 +14,8 @@ from renyi.cli import output
 from renyi.cli.fit import train
 from renyi.cli.fit_text import fit_text, one_line
 from renyi.cli.inputs import check_not_given, with_source
-from renyi.cli.output import Args, Facts, Recorded
-from renyi.cli.parser import SMALL
+from renyi.cli.output import Facts, Recorded
+from renyi.cli.parser import SMALL, Args
 from renyi.cli.streams import CodedRows, counted
 from renyi.correlation import hgr_lower_bound, hgr_matrix, ranking
 from renyi.counting.sparse_counts import counts_bytes

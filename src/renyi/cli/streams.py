@@ -21,7 +21,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from renyi.cli import inputs
-from renyi.cli.output import Args, Meter
+from renyi.cli.output import Meter
+from renyi.cli.parser import Args
 from renyi.crossfitting import CrossFit, CrossFitSettings, cross_fit_table
 from renyi.encoding.arrow import requested_floats, weight_floats, without_views
 from renyi.encoding.columns import Column, Columns, Levels, factorized, label_text

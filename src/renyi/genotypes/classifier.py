@@ -1,8 +1,4 @@
-"""GenotypeClassifier, as an estimator of scikit-learn.
-
-What it learns and answers is in `renyi.genotypes.model`, which commands use: they do
-not load scikit-learn.
-"""
+"""GenotypeClassifier, as an estimator of scikit-learn, which commands do not load."""
 
 from __future__ import annotations
 
@@ -48,14 +44,12 @@ class GenotypeClassifier(GenotypeModel, ClassifierMixin, BaseEstimator):
         group or fold. Not cut off at 0 and 1.
     left_out_scores_ : ndarray of shape (n,)
         The same less the share of the second class among the samples of that fit: what
-        scores of different fits are compared by, in `metrics_` and in AUCs.
+        scores of different fits are compared by.
     left_out_genetic_ : ndarray of shape (n,)
-        `left_out_` less what the covariates alone answer for a sample that is left out:
-        what the genotypes add, of which R² is measured.
+        `left_out_` less what the covariates alone answer: of it R² is measured.
     left_out_cells_ : ndarray of shape (n,)
-        Numbers of samples; those to which the fit gives the same score, as to samples
-        of equal genotypes, have one, and are ties in AUCs. Each left out, a case among
-        them would come below every control, its own class being taken away.
+        Numbers of samples; those with the same score by the whole fit have one, and are
+        ties in AUCs, where each left out would come below the other class.
     loo_error_ : float
         Share of samples that `left_out_` gets wrong.
     metrics_ : GenotypeMetrics
@@ -63,12 +57,6 @@ class GenotypeClassifier(GenotypeModel, ClassifierMixin, BaseEstimator):
     calibration_ : Calibration or None
         How scores become probabilities, fitted to `left_out_`.
     classes_ : ndarray of shape (2,)
-
-    Notes
-    -----
-    Bounds over all distributions with the same pairs of marginals are of no use here:
-    with more variants than samples the pairs admit a distribution for every answer, and
-    in-sample risks are 0 for any labels at all.
 
     Examples
     --------

@@ -1,8 +1,7 @@
 """The commands of ``renyi genotypes``: fit, predict, export and report.
 
-The log is in the manner of plink2: what was loaded, what every filter left, what was
-found. A bound that holds for the counts of these very samples says nothing of others
-where variants outnumber samples, so none is printed: errors and AUC are leave-one-out.
+No bound is printed: it would hold for the counts of these very samples only, and says
+nothing of others where variants outnumber samples.
 """
 
 from __future__ import annotations
@@ -10,6 +9,7 @@ from __future__ import annotations
 import shlex
 import sys
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from datetime import datetime
 from pathlib import Path
 
@@ -20,13 +20,13 @@ from numpy.typing import NDArray
 from renyi import __version__
 from renyi.certificates.heldout import clopper_pearson
 from renyi.cli import output
-from renyi.cli.output import Args, Facts, Meter, Recorded
-from renyi.cli.parser import WRITTEN
+from renyi.cli.output import Facts, Meter, Recorded
+from renyi.cli.parser import WRITTEN, Args
 from renyi.files import replacing
 from renyi.formatting import at_most, either, number_of, percent, printable, wrapped
 from renyi.genotypes.files import Filters, Genotypes, read_genotypes, without_haploid
 from renyi.genotypes.fit import unpenalised
-from renyi.genotypes.metrics import RiskMeasures, risk_measures
+from renyi.genotypes.metrics import risk_measures
 from renyi.genotypes.model import GenotypeModel
 from renyi.genotypes.packed import code_counts
 from renyi.genotypes.report import genotype_report
@@ -49,7 +49,6 @@ from renyi.warnings import warn
 Floats = NDArray[np.float64]
 
 _PHENOTYPE_FILE = "phenotype_file"  # whether the classes are not those of .fam
-_READ = ("file", "pheno", "covar", "groups", "keep", "remove", "extract", "exclude")
 _TOP = 10
 _NO_BOUND = (
     "No bound is shown. A certificate of these samples holds only for populations with "
@@ -72,18 +71,14 @@ def fit(args: Args, recorded: Recorded) -> None:
     picture = output.check_picture(args)
     begun = datetime.now().astimezone()
     study = _read(args)
-    X = None
-    if study.covariates is not None:
-        X = study.covariates.to_numpy()
-        unpenalised(len(X), X, list(study.covariates.columns))  # names one that is idle
-    clf = _fitted(args, study, X)
-    without = None
-    if args.loco:
-        without = _leave_chromosomes_out(clf, study, X)
+    if study.X is not None and study.covariates is not None:
+        unpenalised(len(study.y), study.X, list(study.covariates.columns))
+    clf = _fitted(args, study)
+    without = _leave_chromosomes_out(clf, study) if args.loco else None
     model = _scores_of(args, study, clf)
-    facts = _facts(args, study, clf, _measures(args, study, clf, X), model)
+    facts = _facts(args, study, clf, model)
     facts["written"] = _written(prefix, picture, args.loco)
-    facts["next"] = _next_step(args, prefix, X is not None)
+    facts["next"] = _next_step(args, prefix, study.X is not None)
     facts["notes"] = output.notes_of(recorded)
     if picture is not None:
         output.draw(picture, lambda: manhattan(model).figure)
@@ -102,9 +97,7 @@ def fit(args: Args, recorded: Recorded) -> None:
 
 
 def _protect_inputs(args: Args) -> None:
-    """Name the files that are read, so that none of them is overwritten."""
-    names = [getattr(args, name, None) for name in _READ]
-    args.reads = [name for name in names if name is not None]
+    """Name the files beside the genotypes, so that none of them is overwritten."""
     if args.file.endswith(GENOTYPES):
         beside = [ending for pair in CALLS.values() for ending in pair]
         args.reads += [str(Path(args.file).with_suffix(each)) for each in beside]
@@ -148,7 +141,7 @@ def _read(args: Args) -> Study:
         )
 
 
-def _fitted(args: Args, study: Study, X: Floats | None) -> GenotypeModel:
+def _fitted(args: Args, study: Study) -> GenotypeModel:
     clf = GenotypeModel(
         alpha="auto" if args.alpha == "loo" else args.alpha,
         dominance=not args.additive,
@@ -158,28 +151,14 @@ def _fitted(args: Args, study: Study, X: Floats | None) -> GenotypeModel:
     )
     with Meter() as meter:
         meter(Progress("learning", facts=study.log[-1].removesuffix(" remaining.")))
-        return clf.fit(study.genotypes.packed, study.y, X, study.groups)
+        return clf.fit(study.genotypes.packed, study.y, study.X, study.groups)
 
 
-def _leave_chromosomes_out(
-    clf: GenotypeModel, study: Study, X: Floats | None
-) -> pd.DataFrame:
+def _leave_chromosomes_out(clf: GenotypeModel, study: Study) -> pd.DataFrame:
+    G = study.genotypes
     with Meter() as meter:
         meter(Progress("leaving out", facts="one chromosome after the other"))
-        return clf.leave_chromosomes_out(study.genotypes, study.y, X, study.groups)
-
-
-def _measures(
-    args: Args, study: Study, clf: GenotypeModel, X: Floats | None
-) -> RiskMeasures:
-    return risk_measures(
-        clf.left_out_scores_,
-        study.y,
-        X,
-        args.prevalence,
-        added=clf.left_out_genetic_,
-        cells=clf.left_out_cells_,
-    )
+        return clf.leave_chromosomes_out(G, study.y, study.X, study.groups)
 
 
 def _scores_of(args: Args, study: Study, clf: GenotypeModel) -> GenotypeScores:
@@ -207,13 +186,17 @@ def _scores_of(args: Args, study: Study, clf: GenotypeModel) -> GenotypeScores:
 
 
 def _facts(
-    args: Args,
-    study: Study,
-    clf: GenotypeModel,
-    measures: RiskMeasures,
-    model: GenotypeScores,
+    args: Args, study: Study, clf: GenotypeModel, model: GenotypeScores
 ) -> Facts:
     metrics = clf.metrics_
+    measures = risk_measures(
+        clf.left_out_scores_,
+        study.y,
+        study.X,
+        args.prevalence,
+        added=clf.left_out_genetic_,
+        cells=clf.left_out_cells_,
+    )
     counts = np.bincount(study.y, minlength=2)
     return {
         "renyi": __version__,
@@ -232,17 +215,11 @@ def _facts(
         "covariates_error": metrics.covariates_error,
         "covariates_auc": metrics.covariates_auc,
         "residual": metrics.residual,
-        **_plain(measures),
+        **asdict(measures),
         "auc_interval": metrics.auc_interval,
         "top": output.records(model.top(_TOP)),
         "log": study.log,
     }
-
-
-def _plain(measures: RiskMeasures) -> Facts:
-    """Return measures of a score as plain values."""
-    names = ("auc", "auc_interval", "nagelkerke_r2", "liability_r2", "prevalence")
-    return {name: getattr(measures, name) for name in names}
 
 
 def _written(prefix: str | None, picture: Path | None, loco: bool) -> dict[str, str]:
@@ -450,7 +427,7 @@ def _evaluated(
         "samples": len(wrong),
         "error": float(wrong.mean()),
         "error_bound": clopper_pearson(int(wrong.sum()), len(wrong), 0.95),
-        **_plain(measures),
+        **asdict(measures),
     }
 
 

@@ -7,15 +7,13 @@ where a missing genotype adds nothing, give every point exactly:
     additive    A1: w₂ − w₁ + (w₀ − m)/2,    A2: (w₀ − m)/2
     dominant    A1: 2w₁ − w₂ − w₀            (1 for one or two copies)
 
-and the offset Σm: two copies add 2(w₂−w₁) + (w₀−m) + 2w₁−w₂−w₀ = w₂ − m, one copy adds
-(w₂−w₁) + (w₀−m) + 2w₁−w₂−w₀ = w₁ − m, none adds w₀ − m. Where m = w₀ the lines of A2
-are all 0. plink2 refuses the second pass on X, Y and MT, so these are refused here.
+and the offset Σm: so 2, 1 and 0 copies add w₂ − m, w₁ − m and w₀ − m to it. plink2
+refuses the second pass on X, Y and MT, so these are refused here.
 
 *PGS Catalog scoring file 2.0*, with a weight per dosage and no `effect_weight`, since a
-program that knows only the latter would score additively and say nothing. The points of
-missing genotypes are in a column `missing_weight`, their mean in training in
-`mean_weight`, what else a model has in a line of the header; none of these is part of
-that format, and all are optional when it is read.
+program that knows only the latter would score additively and say nothing. Ours, and
+optional when a file is read, are the columns `missing_weight` and `mean_weight` (points
+of missing genotypes, mean points in training) and the header's line `renyi_model`.
 """
 
 from __future__ import annotations

@@ -40,6 +40,11 @@ class Study:
     groups: NDArray[np.object_] | None  # whose members are left out together
     log: list[str]  # what was loaded, and what every step left
 
+    @property
+    def X(self) -> NDArray[np.float64] | None:
+        """The covariates as an array."""
+        return None if self.covariates is None else self.covariates.to_numpy()
+
 
 def read_study(
     path: AnyPath,
@@ -62,8 +67,7 @@ def read_study(
     path : str or path
         A .bed or .pgen file, or its name without the ending.
     pheno, pheno_name : str, optional
-        A file with FID IID or IID and then the phenotype, and its column; by default
-        the phenotype beside the genotypes (.fam or .psam).
+        A file with the phenotype, and its column; by default that of .fam or .psam.
     classes : (str, str), optional
         The two values of the phenotype to tell apart; needed if it has more.
     covar, covar_name : str, sequence of str, optional
@@ -71,9 +75,7 @@ def read_study(
     groups : str, optional
         A file with one group for each sample, or "FID" for the families.
     filters : Filters, optional
-        Which samples and variants to keep.
     progress : callable, optional
-        Called with a `Progress` while files are read.
 
     Returns
     -------
