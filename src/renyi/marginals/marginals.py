@@ -376,8 +376,7 @@ class Marginals:
             the extra ``duckdb``.
         sql : str, optional
             A query for DuckDB whose rows are counted. It may name files itself; those
-            of `path` are its table ``data``. Where numbers need bins it is asked twice,
-            and must give the same rows.
+            of `path` are its table ``data``.
         table : str, optional
             A table of the database `path`; `where` is then in the database's SQL.
         weight : str, optional

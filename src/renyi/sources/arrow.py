@@ -31,6 +31,7 @@ import pyarrow.ipc
 import pyarrow.parquet
 
 from renyi.encoding.arrays import check_frame_names
+from renyi.encoding.columns import TableLike
 from renyi.encoding.encoder import Encoder
 from renyi.encoding.rules import NO_ROWS
 from renyi.files import first_line, unreadable
@@ -49,7 +50,7 @@ _MAGIC = b"ARROW1"
 
 
 def marginals(
-    stream: Any,
+    stream: TableLike,
     target: str,
     encoder: Encoder | None = None,
     class_conditional: bool = False,
@@ -86,7 +87,7 @@ def _read(batches: Iterator[Any], columns: list[str] | None) -> Iterator[Any]:
         rows += batch.num_rows
 
 
-def _again(stream: Any) -> Iterator[Any]:
+def _again(stream: TableLike) -> Iterator[Any]:
     """Open a stream for the second time."""
     try:
         return opened(stream)[1]
@@ -97,7 +98,7 @@ def _again(stream: Any) -> Iterator[Any]:
         ) from None
 
 
-def opened(stream: Any) -> tuple[pa.Schema, Iterator[Any]]:
+def opened(stream: TableLike) -> tuple[pa.Schema, Iterator[Any]]:
     """Return the schema of a stream, and its batches."""
     if isinstance(stream, pd.DataFrame):
         stream = _from_pandas(stream)
@@ -145,22 +146,22 @@ def _first(batches: Iterator[Any]) -> tuple[pa.Schema, Iterator[Any]]:
     if first is None:
         raise ValueError(NO_ROWS)
     schema = first.schema
-    held = [first]
+    waiting = [first]
     rows = first.num_rows
     while pa.null() in schema.types and rows < _ROWS_AHEAD:
         batch = next(checked, None)
         if batch is None:
             break
-        held.append(batch)
+        waiting.append(batch)
         rows += batch.num_rows
         for k, field in enumerate(schema):
             once = batch.schema.names.count(field.name) == 1
             if pa.types.is_null(field.type) and once:
                 schema = schema.set(k, batch.schema.field(field.name))
-    return schema, chain(held, checked)
+    return schema, chain(waiting, checked)
 
 
-def _batch(item: Any) -> Any:
+def _batch(item: TableLike) -> Any:
     if isinstance(item, (pa.RecordBatch, pa.Table)):
         return item
     if isinstance(item, pd.DataFrame):

@@ -10,7 +10,7 @@ are floats, and agree to rounding.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -350,7 +350,7 @@ class PairTable:
         """
         ends = (self.lows + self.sizes).tolist()
         pairs = zip(lows.tolist(), ends, strict=True)
-        kept = [np.arange(*pair) for pair in pairs]
+        occurring = [np.arange(*pair) for pair in pairs]
         compact = codes - lows[:, None]
         for j, size in enumerate(ends):
             if size < _MANY_CODES:
@@ -358,9 +358,9 @@ class PairTable:
             used = np.bincount(codes[j], minlength=size) > 0
             if 2 * np.count_nonzero(used) <= size:
                 rank = np.cumsum(used, dtype=codes.dtype) - 1
-                kept[j] = np.flatnonzero(used)
+                occurring[j] = np.flatnonzero(used)
                 compact[j] = rank[codes[j]]
-        return compact, kept
+        return compact, occurring
 
     def _places(self, codes: list[Places]) -> Places:
         """Return where some codes of the first columns stand."""
@@ -373,7 +373,7 @@ class PairTable:
         pairs = zip(self.lows, self.lows + self.sizes, strict=True)
         return [np.arange(*pair) for pair in pairs]
 
-    def check(self, sizes: Any, lows: NDArray[Any]) -> NDArray[Any]:
+    def check(self, sizes: Sequence[int], lows: NDArray[Any]) -> NDArray[Any]:
         """Return the places of so many codes; refuse a table that is too large."""
         lengths: NDArray[Any] = np.array(sizes, np.intp) - np.minimum(self.lows, lows)
         sparse = sparse_counts.is_sparse(self.tables[0])
@@ -467,8 +467,11 @@ def _smallest(values: NDArray[Any]) -> np.dtype[Any]:
     return np.min_scalar_type(int(values.max(initial=0)))
 
 
-def _moved(tables: list[Any], target: Places, size: int, codes: Any) -> NDArray[Any]:
+def _moved(
+    tables: list[NDArray[Any]], target: Places, size: int, codes: Iterable[int]
+) -> NDArray[Any]:
     """Return tables with their places, and they themselves, moved; -1 drops one."""
+    codes = list(codes)
     out = np.zeros((int(np.max(codes)) + 1, size, size), tables[0].dtype)
     for code, table in zip(codes, tables, strict=True):
         if code >= 0:
@@ -481,14 +484,14 @@ def _add_to(counts: NDArray[Any], own: NDArray[Any], target: Places) -> None:
 
     Copied are some lines at a time: tables may be a good part of the memory.
     """
-    kept = np.flatnonzero(target >= 0)
-    used = np.unique(target[kept])
-    if len(used) < len(kept):  # several go to one place
+    places = np.flatnonzero(target >= 0)
+    used = np.unique(target[places])
+    if len(used) < len(places):  # several go to one place
         own = _folded(own, target)
         target = used
-        kept = np.arange(len(used))
-    where = target[kept]
-    if len(kept) == len(own) and np.array_equal(where, np.arange(len(where))):
+        places = np.arange(len(used))
+    where = target[places]
+    if len(places) == len(own) and np.array_equal(where, np.arange(len(where))):
         counts[: len(where), : len(where)] += own
         return
     # Whole lines are added far faster than cells here and there.
@@ -496,7 +499,7 @@ def _add_to(counts: NDArray[Any], own: NDArray[Any], target: Places) -> None:
     width = len(own)
     step = max(1, _CELLS // max(len(counts) if dense else len(where), 1))
     source = np.full(len(counts), width)  # of each place; the last is of zeros
-    source[where] = kept
+    source[where] = places
     if dense:
         for low in range(0, len(counts), step):
             lines = source[low : low + step]
@@ -506,7 +509,7 @@ def _add_to(counts: NDArray[Any], own: NDArray[Any], target: Places) -> None:
         return
     for low in range(0, len(where), step):
         some = slice(low, low + step)
-        counts[np.ix_(where[some], where)] += own[np.ix_(kept[some], kept)]
+        counts[np.ix_(where[some], where)] += own[np.ix_(places[some], places)]
 
 
 def _folded(counts: NDArray[Any], target: Places) -> NDArray[Any]:

@@ -11,7 +11,7 @@ import contextlib
 import json
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -23,6 +23,16 @@ from renyi.validation import import_extra
 _ROWS = 2**17  # of a batch of answers
 _NAMELESS = ("STAR", "POSITIONAL_REFERENCE")  # parts of SQL that mean any column
 VIEW = "data"  # what a query calls the files that were given with it
+
+
+class _Relation(Protocol):
+    """What is needed of a relation of DuckDB."""
+
+    def limit(self, rows: int) -> _Relation: ...
+
+    def to_arrow_table(self) -> pa.Table: ...
+
+    def fetch_record_batch(self, rows: int) -> pa.RecordBatchReader: ...
 
 
 def quoted(name: str) -> str:
@@ -40,12 +50,12 @@ def duckdb_module() -> Any:
     return import_extra("duckdb", "duckdb", need)
 
 
-def arrow_schema(relation: Any) -> pa.Schema:
+def arrow_schema(relation: _Relation) -> pa.Schema:
     """Return the schema of a relation, of which no row is read."""
     return relation.limit(0).to_arrow_table().schema
 
 
-def arrow_batches(relation: Any) -> Iterator[pa.RecordBatch]:
+def arrow_batches(relation: _Relation) -> Iterator[pa.RecordBatch]:
     """Yield the rows of a relation."""
     # Releases before 2.0 have but the older name.
     read = getattr(relation, "to_arrow_reader", None) or relation.fetch_record_batch
@@ -86,7 +96,7 @@ class RowFilter:
         self._where = where
         self._places([pa.array([], kind) for kind in schema.types], 0)
 
-    def kept(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+    def matching(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Return the rows for which the condition is true."""
         cells = [batch.column(name) for name in self.columns]
         if self._read is not None:
@@ -141,7 +151,7 @@ def mentioned_columns(where: str, names: Sequence[str]) -> list[str]:
     return list(columns.values())
 
 
-def _nodes(tree: Any) -> Iterator[dict[str, Any]]:
+def _nodes(tree: object) -> Iterator[dict[str, Any]]:
     """Yield the parts of a statement that was parsed, without SELECT *."""
     if isinstance(tree, dict):
         if tree.get("type") == "SELECT_NODE":
@@ -170,7 +180,7 @@ class Stream:
         self._batches = batches
         self.error: ValueError | None = None  # DuckDB would show it as a traceback
 
-    def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
         """Return the batches from the first, as Arrow hands them over."""
         reader = pa.RecordBatchReader.from_batches(self._schema, self._read())
         return reader.__arrow_c_stream__(requested_schema)
@@ -186,7 +196,7 @@ class Stream:
 class Query:
     """A SELECT statement, and the table function, `Stream` or data set it may name."""
 
-    def __init__(self, sql: str, data: Any = None) -> None:
+    def __init__(self, sql: str, data: object = None) -> None:
         self._sql = sql
         self._data = data
         with self._answer() as answer:

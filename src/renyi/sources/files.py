@@ -185,7 +185,7 @@ def open_tables(paths: Paths) -> list[TableFile]:
     return tables
 
 
-def require(path: Any, names: Collection[str], wanted: Iterable[str]) -> None:
+def require(path: object, names: Collection[str], wanted: Iterable[str]) -> None:
     """Raise an error that names a column which a file lacks."""
     known = set(names)
     for name in wanted:
@@ -314,13 +314,13 @@ def first_rows(
         whole = table.sampled_whole
         first = None if batch is None else pa.Table.from_batches([batch])
     else:
-        held = []
+        read = []
         rows = 0
         left = batches(table, columns)
         while rows <= _FIRST and (batch := next(left, None)) is not None:
-            held.append(batch)
+            read.append(batch)
             rows += batch.num_rows
-        first = pa.concat_tables(held) if held else None
+        first = pa.concat_tables(read) if read else None
         whole = rows <= _FIRST
     if first is None:
         return pa.table({name: [] for name in columns}), whole
@@ -543,14 +543,16 @@ def _rows(
 
     def units(columns: list[str]) -> Iterator[Unit]:
         for file, table in enumerate(tables):
-            how = (verbatim,) if isinstance(table, CsvFile) else ()
-            yield from table.units(file, columns, *how)
+            if isinstance(table, CsvFile):
+                yield from table.units(file, columns, verbatim)
+            else:
+                yield from table.units(file, columns)
 
     paths = tuple(table.path for table in tables if isinstance(table.path, Path))
     source = Source(_one_schema(tables, wanted), units, paths)
     if row_filter is None:
         return source
-    return source.mapped(row_filter.kept, needed=more, some_rows=True)
+    return source.mapped(row_filter.matching, needed=more, some_rows=True)
 
 
 def _one_schema(tables: Sequence[TableFile], columns: list[str]) -> pa.Schema:
@@ -591,7 +593,7 @@ def _text_kinds(
     needed = columns if row_filter is None else [*columns, *row_filter.columns]
     batch = table.sample(list(dict.fromkeys(needed)))
     if batch is not None:
-        batch = batch if row_filter is None else row_filter.kept(batch)
+        batch = batch if row_filter is None else row_filter.matching(batch)
         for name in columns:
             kinds[name].look_at(batch.column(name), missing)
     return kinds
@@ -678,7 +680,7 @@ def _as_data(tables: Sequence[TableFile], missing: frozenset[str]) -> Any:
     return duckdb.Stream(schema, batches)
 
 
-def _read_as(field: pa.Field, column: Any, missing: frozenset[str]) -> Any:
+def _read_as(field: pa.Field, column: pa.Array, missing: frozenset[str]) -> pa.Array:
     """Return text as a type, what means missing as null."""
     coded = pa.types.is_dictionary(column.type)
     texts = without(column.dictionary if coded else column, missing)

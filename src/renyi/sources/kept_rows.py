@@ -19,7 +19,7 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 
 from renyi.encoding.columns import Columns
 from renyi.encoding.rules import (
@@ -153,7 +153,7 @@ class KeptRows:
                 np.take(last.astype(kind), before[j], out=target)
             yield codes, weights
 
-    def _read(self, count: int, kind: Any) -> NDArray[Any]:
+    def _read(self, count: int, kind: DTypeLike) -> NDArray[Any]:
         """Return the next numbers of the file."""
         data = self._file.read(count * np.dtype(kind).itemsize)
         return np.frombuffer(data, kind, count)

@@ -91,7 +91,7 @@ class LabelEncoder:
         """Number of codes."""
         return len(self.labels) + 1
 
-    def encode(self, column: Any) -> NDArray[Any]:
+    def encode(self, column: pa.Array) -> NDArray[Any]:
         """Return the code of each cell."""
         indices, dictionary = coded(column)
         if self._dictionary is None or not dictionary.equals(self._dictionary):
@@ -155,8 +155,8 @@ class LabelEncoder:
             names = labels(texts, kind.name, self.missing)
         ordered, places = ranked(names)
         codes = [len(ordered), *places]
-        held = np.bincount(codes, weight, len(ordered) + 1)
-        levels = label_levels(ordered, held, self.missing, encoder.min_count, rare)
+        totals = np.bincount(codes, weight, len(ordered) + 1)
+        levels = label_levels(ordered, totals, self.missing, encoder.min_count, rare)
         moved = label_codes(levels, ordered, self.missing)[codes]
         return FinalLevels(levels, np.where(weight > 0, moved, -1))
 
@@ -183,7 +183,7 @@ class BinEncoder:
         self._edges = np.array(spec.levels.edges)
         self.size = len(self._edges) + 2
 
-    def encode(self, column: Any) -> NDArray[Any]:
+    def encode(self, column: pa.Array) -> NDArray[Any]:
         """Return the code of each cell."""
         spec = self.spec
         values, _ = numbers(self.name, column, spec.family, spec.text, self.missing)
@@ -346,7 +346,12 @@ class _Undecided:
         self.large: set[int] = set()  # some of the integers that floats merge
         self.text = TextKind() if spec.text == "guess" else None
 
-    def add(self, cells: Any, rows: NDArray[np.bool_] | None, weights: Any) -> None:
+    def add(
+        self,
+        cells: pa.Array,
+        rows: NDArray[np.bool_] | None,
+        weights: NDArray[np.float64] | None,
+    ) -> None:
         spec = self._spec
         if self.text is not None:
             self.text.look_at(cells, self._missing)
@@ -354,8 +359,7 @@ class _Undecided:
             if spec.kind == "label" or not (number or spec.kind == "number"):
                 return
             spec = spec._replace(text="numbers" if number else "words")
-        how = (spec.family, spec.text, self._missing)
-        values, whole = numbers(self.name, cells, *how)
+        values, whole = numbers(self.name, cells, spec.family, spec.text, self._missing)
         if rows is not None:
             values = values[rows]
         # How text was read so far may differ from batch to batch: its values count.
@@ -364,11 +368,11 @@ class _Undecided:
         few = len(self.large) <= MAX_INTEGER_LABELS
         whole = self.text is None or self.text.integers
         if few and whole and spec.kind == "auto" and beyond_exact(values).any():
-            kept = cells if rows is None else cells.filter(pa.array(rows))
-            if pa.types.is_dictionary(kept.type):
-                kept = occurring(kept)
+            counted = cells if rows is None else cells.filter(pa.array(rows))
+            if pa.types.is_dictionary(counted.type):
+                counted = occurring(counted)
             how_read = "" if self.text is None else "integers"
-            whole_labels = labels(coded(kept)[1], how_read, self._missing)
+            whole_labels = labels(coded(counted)[1], how_read, self._missing)
             integers = np.array([int(v) for v in whole_labels if v is not None], object)
             self._note({*integers[beyond_exact(integers)].tolist()})
         self.sketch.add(values, weights)

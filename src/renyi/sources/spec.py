@@ -187,8 +187,8 @@ class CountSpec:
     def only(self, features: Collection[str]) -> CountSpec:
         """Return the spec of some of the features and the target."""
         read = {*features, self.target}
-        kept = [pair for pair in self.by_name.items() if pair[0] in read]
-        names, columns = zip(*kept, strict=True)
+        chosen = [pair for pair in self.by_name.items() if pair[0] in read]
+        names, columns = zip(*chosen, strict=True)
         return dataclasses.replace(self, names=names, columns=columns)
 
     def to_dict(self) -> dict[str, Any]:

@@ -19,7 +19,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from renyi.counting.sparse_counts import Blocks
-from renyi.encoding.columns import Column, Columns
+from renyi.encoding.columns import Column, Columns, TableLike
 from renyi.encoding.encoder import Encoder, target_encoder
 from renyi.marginals.arithmetic import occurring
 from renyi.marginals.consistency import TOLERANCE
@@ -27,7 +27,7 @@ from renyi.marginals.marginals import Marginals
 
 
 def marginals(
-    tables: Iterable[Any] | Mapping[Any, Any],
+    tables: Iterable[TableLike] | Mapping[Any, TableLike],
     target: str,
     count: str = "count",
     encoder: Encoder | None = None,
@@ -48,7 +48,9 @@ def marginals(
 
 
 def long_tables(
-    tables: Iterable[Any] | Mapping[Any, Any], count: str, tolerance: float = TOLERANCE
+    tables: Iterable[TableLike] | Mapping[Any, TableLike],
+    count: str,
+    tolerance: float = TOLERANCE,
 ) -> list[pd.DataFrame]:
     """Return tables in long format, all counting the same number of rows.
 
@@ -74,7 +76,7 @@ def long_tables(
     return long
 
 
-def _in_long_format(table: Any, count: str) -> pd.DataFrame:
+def _in_long_format(table: TableLike, count: str) -> pd.DataFrame:
     """Return a table in long format, its counts checked."""
     if hasattr(table, "__arrow_c_stream__") and not hasattr(table, "iloc"):
         table = pa.table(table).to_pandas()
@@ -118,10 +120,10 @@ def columns_of(long: list[pd.DataFrame], settings: Encoder, count: str) -> Colum
     labels = target_encoder(settings)
     for frame in long:
         for name in (c for c in frame.columns if c != count):
-            held = frame.loc[frame[count] > 0, [name]]
-            if not len(held):
+            counted = frame.loc[frame[count] > 0, [name]]
+            if not len(counted):
                 raise ValueError(f"The table of {name!r} counts no row at all.")
-            values = held.drop_duplicates().astype(object)
+            values = counted.drop_duplicates().astype(object)
             # Each label is there once, which is no sign of an identifier.
             fitted, _ = labels.fit_transform(values, refuse_identifiers=False)
             column = fitted.columns[0]
@@ -177,7 +179,7 @@ def _check_same(
     old: NDArray[Any],
     new: NDArray[Any],
     columns: list[Column],
-    n: Any,
+    n: float,
     tolerance: float,
 ) -> None:
     off = np.abs(old - new)
