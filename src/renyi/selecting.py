@@ -279,7 +279,7 @@ class _Chooser:
         if least >= grid[0]:
             raise InputError(
                 f"{{penalty}} selects no feature. Choose one below {grid[0]:.4g}.",
-                penalty=least,
+                penalty=settings.penalty,
             )
         # The same penalties as ever above it, so that features enter where they do.
         return grid_down_to(grid, least)
