@@ -82,7 +82,7 @@ def test_file_that_cannot_be_opened_beside_a_damaged_one(
     asked = threading.Event()
 
     def damaged() -> Iterator[pa.RecordBatch]:
-        assert asked.wait(20)
+        assert asked.wait(300)
         raise ValueError("p0.parquet is damaged")
 
     def units(table: Any, file: int, columns: Any) -> Iterator[run.Unit]:
