@@ -6,7 +6,7 @@ import json
 import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import numpy as np
 import pytest
@@ -161,15 +161,6 @@ def test_kinds_of_targets(
     assert renyi.Marginals.load("m.renyi").n == 200
 
 
-def test_byte_order_mark_and_windows_lines(good: Callable[..., Done]) -> None:
-    frame = table().drop(columns="id")
-    frame.to_csv("plain.csv", index=False)
-    frame.to_csv("excel.csv", index=False, encoding="utf-8-sig", lineterminator="\r\n")
-    common = ("--target", "y", "--json")
-    plain, excel = (good("fit", f"{f}.csv", *common).json for f in ("plain", "excel"))
-    assert plain["important"] == excel["important"]
-
-
 def test_fit_from_marginals_alone(good: Callable[..., Done]) -> None:
     good("marginals", "build", "votes", "--out", "v.renyi")
     told = good("fit", "v.renyi", "--alpha", "0.02", "--out", "m", "--json").json
@@ -255,18 +246,6 @@ def test_target_that_is_no_class(bad: Callable[..., str]) -> None:
     assert "missing in every row" in bad("fit", save(table().assign(y="?")), *FIT)
 
 
-def test_empty_files(bad: Callable[..., str]) -> None:
-    Path("e.csv").touch()
-    assert "e.csv is empty" in bad("fit", "e.csv", *FIT)
-    Path("h.csv").write_text("a,y\n")
-    assert "h.csv has a header but no rows" in bad("fit", "h.csv", *FIT)
-
-
-def test_header_without_names(bad: Callable[..., str]) -> None:
-    Path("d.csv").write_text(",,\n,,\n")
-    assert "d.csv is empty" in bad("fit", "d.csv", "--target", "a")
-
-
 def test_no_usable_column(bad: Callable[..., str]) -> None:
     frame = table()[["y"]]
     assert "no column beside the target 'y'" in bad("fit", save(frame), *FIT)
@@ -328,28 +307,11 @@ def test_places_that_cannot_be_written_to(bad: Callable[..., str]) -> None:
     assert "v.npz must end in .renyi" in bad(*made, "v.npz")
 
 
-def test_nothing_appears_when_writing_fails(
-    bad: Callable[..., str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def full(stream: IO[bytes], *_: Any) -> None:
-        stream.write(b"half")
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr("renyi.marginals.file.write_arrays", full)
-    assert "m.renyi: no space left" in bad("fit", "votes", "--out", "m", code=1)
-
-
 @pytest.mark.parametrize("name", ["m.json", "m.log", "m.renyi"])
 def test_folder_in_the_place_of_a_file(name: str, bad: Callable[..., str]) -> None:
     Path(name).mkdir()
     assert f"{name} is a folder" in bad("fit", "votes", "--out", "m")
     assert [p.name for p in Path().iterdir()] == [name]
-
-
-def test_folder_in_the_place_of_what_is_not_written(good: Callable[..., Done]) -> None:
-    Path("m.renyi").mkdir()
-    good("fit", "votes", "--out", "m", "--no-marginals")
-    assert Path("m.json").is_file()
 
 
 def test_errors_name_the_file_that_was_asked_for(

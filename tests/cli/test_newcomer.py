@@ -146,12 +146,6 @@ def test_minimax_states_its_promise_once(run: Run) -> None:
     assert end.count("at most") == 1
 
 
-def test_data_sets_set_counts_apart_from_labels(run: Run) -> None:
-    out = run("datasets").out
-    assert "-: 383; +: 307" in out
-    assert "48,842" in out
-
-
 def test_a_column_of_many_rare_labels_is_no_surprise_in_a_selection(run: Run) -> None:
     frame, rng = table(1000), np.random.default_rng(0)
     frame["city"] = [f"city{k}" for k in rng.integers(0, 346, len(frame))]

@@ -119,21 +119,6 @@ def test_where_the_shell_sends_output_is_no_place(stream: str, bad: Bad) -> None
 # ---- links, pipes and devices
 
 
-def test_links_are_followed(made: None, good: Good) -> None:
-    Path("sub/old.csv").write_text("old")
-    os.symlink("sub/old.csv", "link.csv")
-    os.symlink("sub/new.csv", "dangling.csv")
-    os.symlink("sub/v.json", "v.json")
-    for name in ("link.csv", "dangling.csv", "plain.csv"):
-        good("predict", "m.json", "t.csv", "--out", name)
-    good("fit", "votes", "--out", "v")
-    assert Path("link.csv").is_symlink() and Path("dangling.csv").is_symlink()
-    answers = Path("plain.csv").read_text()
-    assert Path("sub/old.csv").read_text() == Path("sub/new.csv").read_text() == answers
-    assert Path("v.json").is_symlink() and Path("sub/v.json").is_file()
-    assert {p.name for p in Path("sub").iterdir()} == {"old.csv", "new.csv", "v.json"}
-
-
 @pytest.mark.parametrize("device", ["/dev/full", "/dev/null", "/dev/stdout", "pipe"])
 def test_what_is_no_file_is_refused(device: str, made: None, bad: Bad) -> None:
     if device == "pipe":
@@ -145,14 +130,6 @@ def test_what_is_no_file_is_refused(device: str, made: None, bad: Bad) -> None:
     )
     assert "out.json is a pipe or a device" in bad("fit", "votes", "--out", "out")
     assert os.readlink("out.csv") == device
-
-
-def test_links_that_lead_nowhere_are_refused(made: None, bad: Bad) -> None:
-    predict = ("predict", "m.json", "t.csv", "--out")
-    os.symlink("ring.csv", "ring.csv")
-    os.symlink("no/such/a.csv", "far.csv")
-    assert "ring.csv is a link that leads to itself" in bad(*predict, "ring.csv")
-    assert "no/such" in bad(*predict, "far.csv")
 
 
 def test_write_protected_files_stay(

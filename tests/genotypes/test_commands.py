@@ -435,7 +435,10 @@ def test_calls_of_y_and_mt_are_not_scored_as_two_copies(good, study):
     save_study(chromosomes=["1"] * 38 + ["Y", "MT"])
     argv = (study, "--build", "hg38", "--same-strand", "--json")
     found = good("genotypes", "predict", "run1.txt.gz", *argv).json
-    assert any("2 variants of Y and MT" in note for note in found["notes"])
+    assert any(
+        "2 variants of study.bed on the chromosomes Y and MT" in note
+        for note in found["notes"]
+    )
     save_study(table=codes()[:38], chromosomes=["1"] * 38)
     assert (
         good("genotypes", "predict", "run1.txt.gz", *argv).json["answers"]

@@ -169,25 +169,15 @@ def _outside(header, arrays):
     arrays["places"][-1] = 10**9
 
 
-def _below(header, arrays):
-    arrays["places"][-1] += 1
-
-
 def _negative(header, arrays):
     arrays["counts"][3] = -1
-
-
-def _zero(header, arrays):
-    arrays["counts"][3] = 0
 
 
 def _too_many(header, arrays):
     header["entries"] = 10**12
 
 
-@pytest.mark.parametrize(
-    "change", [_reversed, _outside, _below, _negative, _zero, _too_many]
-)
+@pytest.mark.parametrize("change", [_reversed, _outside, _negative, _too_many])
 def test_forged_places_are_refused(sparse, tmp_path, change) -> None:
     m = Marginals.from_data(table(200, 30), target="y")
     place = tmp_path / "m.renyi"

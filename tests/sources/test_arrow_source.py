@@ -15,7 +15,6 @@ import pytest
 from pyarrow.dataset import dataset
 
 from renyi import Encoder, Marginals
-from renyi.warnings import DataWarning
 from support.engines import datafusion, duckdb
 from support.engines import polars as pl
 from support.streams import every_type, reference
@@ -130,13 +129,6 @@ def test_a_large_batch_is_read_in_slices() -> None:
         {"a": words, "b": words[::-1], "y": np.where(words == "a", "n", "p")}
     )
     assert Marginals.from_arrow(table, target="y") == reference(table)
-
-
-def test_rows_without_a_target_are_left_out() -> None:
-    table = pa.table({"a": ["x", "z"] * 10, "y": ["n", None] * 10})
-    with pytest.warns(DataWarning, match="Dropped 10 rows .*'y'"):
-        got = Marginals.from_arrow(table, target="y")
-    assert got.n == 10 and got.classes == ("n",)
 
 
 class Once:

@@ -113,6 +113,7 @@ def test_blocks_are_what_python_reads(
         b" a , b \n 1 , x \n2,y\n",
         b'"a","b"\n"1","x"\n"2","y"\n',
         b"a;b\n1;x\n2;y\n",
+        b"a\tb\n1\tx\n2\ty\n",
         b"a,b\r1,x\r2,y\r",
     ],
 )

@@ -9,8 +9,6 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -119,25 +117,6 @@ def test_kinds_of_an_encoder() -> None:
 def test_columns_are_chosen_in_order(tmp_path: Path) -> None:
     table = files.read_table(write(tmp_path, "a,b,c\n1,2,3\n"), ["c", "a"])
     assert table.to_pydict() == {"c": [3], "a": [1]}
-
-
-@pytest.mark.parametrize(
-    ("content", "name"),
-    [
-        ("a,b\r\n1,x\r\n2,y\r\n", "windows.csv"),
-        ("\ufeffa,b\n1,x\n2,y\n", "mark.csv"),
-        ("\n\na,b\n1,x\n\n2,y\n\n", "blank.csv"),
-        ("a;b\n1;x\n2;y\n", "semicolon.csv"),
-        ("a\tb\n1\tx\n2\ty\n", "tab.csv"),
-        ("a\tb\n1\tx\n2\ty\n", "tab.tsv"),
-        ("a , b\n1 , x\n2 , y\n", "spaces.txt"),
-        ("a,b\n1,x\n2,y", "small.csv.gz"),
-        ('"a","b"\n"1","x"\n"2","y"\n', "quoted.csv"),
-    ],
-)
-def test_ways_to_write_the_same_table(content: str, name: str, tmp_path: Path) -> None:
-    table = files.read_table(write(tmp_path, content, name))
-    assert table.to_pydict() == {"a": [1, 2], "b": ["x", "y"]}
 
 
 @pytest.mark.parametrize(
@@ -256,22 +235,6 @@ def test_broken_files_are_named(
 ) -> None:
     with pytest.raises(ValueError, match=message):
         files.read_table(write(tmp_path, content, name))
-
-
-def test_cut_gzip_file(tmp_path: Path) -> None:
-    whole = gzip.compress(b"a,b\n" + bytes(range(48, 58)) * 9_999 + b",2\n" * 99_999)
-    path = tmp_path / "cut.csv.gz"
-    path.write_bytes(whole[: len(whole) // 2])
-    with pytest.raises(ValueError, match=r"cut\.csv\.gz"):
-        files.read_table(path)
-
-
-def test_cut_parquet_file(tmp_path: Path) -> None:
-    path = tmp_path / "cut.parquet"
-    pq.write_table(pa.table({"a": range(1000)}), path)
-    path.write_bytes(path.read_bytes()[:-20])
-    with pytest.raises(ValueError, match=r"cut\.parquet is not a valid"):
-        files.read_table(path)
 
 
 def test_missing_file_folder_and_column(tmp_path: Path) -> None:

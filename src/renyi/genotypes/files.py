@@ -155,11 +155,6 @@ def read_genotypes(
     Returns
     -------
     Genotypes
-
-    Examples
-    --------
-    >>> G = read_genotypes("study.bed")  # doctest: +SKIP
-    >>> G.packed.codes(), G.variants["id"]  # doctest: +SKIP
     """
     place = _genotype_file(os.fspath(path))
     about = [_check_beside(place, Path(each)) for each in files_beside(str(place))]
@@ -174,14 +169,19 @@ def read_genotypes(
     else:
         data = _unpacked(place, head, n, d, about, progress)
     genotypes = Genotypes(PackedGenotypes(data, n), samples, variants, str(place))
-    usual = (variants["position"] >= 0).to_numpy(bool)
-    if usual.all():
+    negative = (variants["position"] < 0).to_numpy(bool)
+    return _leave_out(genotypes, negative, "with negative positions, as PLINK does")
+
+
+def _leave_out(genotypes: Genotypes, gone: Mask, why: str) -> Genotypes:
+    """Return the other variants, with a warning; raise ValueError if there are none."""
+    if not gone.any():
         return genotypes
-    many = number_of(int((~usual).sum()), "variant")
-    if not usual.any():
-        raise ValueError(f"All of {many} of {place} have negative positions.")
-    warn(f"Left out {many} of {place} with negative positions, as PLINK does.")
-    return genotypes.select(variants=usual)
+    many = f"{number_of(int(gone.sum()), 'variant')} of {genotypes.path}"
+    if gone.all():
+        raise ValueError(f"No variant is left without {many} {why}.")
+    warn(f"Left out {many} {why}.")
+    return genotypes.select(variants=~gone)
 
 
 def files_beside(path: str) -> tuple[str, str]:
@@ -404,16 +404,8 @@ def _in_regions(variants: pd.DataFrame, regions: Sequence[str]) -> Mask:
 def without_haploid(genotypes: Genotypes) -> Genotypes:
     """Leave out Y and MT, whose calls count as two copies of what is one."""
     haploid = genotypes.variants["chromosome"].isin(HAPLOID).to_numpy(bool)
-    if haploid.all():
-        raise ValueError(
-            f"Only variants of Y and MT are left of {genotypes.path}: their calls are "
-            "haploid, and they are neither learned from nor scored."
-        )
-    if not haploid.any():
-        return genotypes
-    many = number_of(int(haploid.sum()), "variant")
-    warn(f"Left out {many} of Y and MT, because their calls are haploid.")
-    return genotypes.select(variants=~haploid)
+    why = "on the chromosomes Y and MT, whose calls are haploid"
+    return _leave_out(genotypes, haploid, why)
 
 
 def _without_male_heterozygotes(genotypes: Genotypes) -> Genotypes:
@@ -423,17 +415,14 @@ def _without_male_heterozygotes(genotypes: Genotypes) -> Genotypes:
         return genotypes
     wrong = np.zeros(genotypes.packed.d, np.int64)
     wrong[on_x] = code_counts(genotypes.packed.take(males, on_x))[:, ONE]
-    if not wrong.any():
-        return genotypes
-    many = number_of(int((wrong > 0).sum()), "variant")
     worst = int(wrong.argmax())
-    warn(
-        f"Left out {many} of X at which males are heterozygous, most often "
+    why = (
+        "on X at which males are heterozygous, most often "
         f"{genotypes.variants['id'].iloc[worst]!r} ({wrong[worst]:,} of "
         f"{number_of(int(males.sum()), 'male')}): check their sex, or make such "
-        "calls missing with plink2 --set-hh-missing."
+        "calls missing with plink2 --set-hh-missing"
     )
-    return genotypes.select(variants=wrong == 0)
+    return _leave_out(genotypes, wrong > 0, why)
 
 
 def _sex_linked(genotypes: Genotypes) -> tuple[Mask, Mask]:

@@ -1,4 +1,4 @@
-r"""How well a score ranks and explains a disease: arrays to numbers, no model inside.
+r"""How well scores rank and predict: AUC and log loss, from arrays.
 
 * **AUC** is the share of pairs (case, control) that the score ranks rightly, ties half.
   Its variance after DeLong et al. (1988): with V₁(i) the share of controls below case i
