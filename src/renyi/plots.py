@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self
 
 import numpy as np
 import scipy  # its parts are loaded when they are used
@@ -454,7 +454,14 @@ class CertificateDisplay(_Display):
                 self.ax_.text(0.005, y, line.text, **style)
 
 
-def _rule_rows(model: Any) -> list[ErrorRow]:
+class RuleModel(Protocol):
+    """A fitted estimator whose rule has a guarantee."""
+
+    guarantee_: float
+    marginals_: Marginals | None
+
+
+def _rule_rows(model: RuleModel) -> list[ErrorRow]:
     """Return what a fitted rule guarantees, and what it is compared with."""
     result = getattr(model, "result_", None)
     attained = getattr(result, "worst_distribution", None) is not None

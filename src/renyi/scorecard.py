@@ -489,10 +489,11 @@ class Scorecard:
         return plain
 
     @classmethod
-    def from_dict(cls, data: Any) -> Scorecard:
-        """Scorecard of a plain form, checked: it may come from a stranger's file."""
+    def from_dict(cls, data: object) -> Scorecard:
+        """Scorecard of a plain form, checked: the file may be untrusted."""
         later = {"unseen": (list,), "calibration": (dict,)}
         check_fields(data, _FIELDS, "scorecard", later)
+        assert isinstance(data, dict)
         encoder = encoder_from_dict(data["encoder"])
         classes = data["classes"]
         check_class_list(classes)
@@ -511,8 +512,15 @@ class Scorecard:
             shape = (len(encoder.columns), 1 if K == 2 else K)
             unseen = _numbers(unseen, shape, "points of unseen labels")
         calibration = None if stored is None else Calibration.from_dict(stored, K)
-        further = {"unseen": unseen, "calibration": calibration}
-        card = cls(encoder, tuple(classes), z, intercept, counts, **further)
+        card = cls(
+            encoder,
+            tuple(classes),
+            z,
+            intercept,
+            counts,
+            unseen=unseen,
+            calibration=calibration,
+        )
         card._check_size()
         return card
 
@@ -543,7 +551,7 @@ class Scorecard:
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Scorecard:
-        """Read the scorecard of a model file; it may come from a stranger."""
+        """Read the scorecard of a model file; the file may be untrusted."""
         data = read_json(path, FORMAT)
         with valid(path):
             card = cls.from_dict(data.get("scorecard"))
@@ -551,7 +559,7 @@ class Scorecard:
             return replace(card, target=target if isinstance(target, str) else None)
 
 
-def scorecard_of(model: Any) -> Scorecard:
+def scorecard_of(model: object) -> Scorecard:
     """Return the scorecard of a fitted classifier, or the scorecard itself."""
     card = getattr(model, "scorecard_", model)
     if not isinstance(card, Scorecard):

@@ -291,14 +291,14 @@ def entry_path(
     counts = problem.counted(candidates[: max(affordable, 1)])
     last = np.zeros(len(candidates), bool)
     last[: len(counts.sizes)] = functions_of_earlier(counts.Q, counts.sizes)
-    kept = np.argsort(last, kind="stable")[: max(len(order), at_least, 1)]
-    places = candidates[kept]
-    fitted = kept[np.logical_and.accumulate(kept < len(counts.sizes))]
+    chosen = np.argsort(last, kind="stable")[: max(len(order), at_least, 1)]
+    places = candidates[chosen]
+    fitted = chosen[np.logical_and.accumulate(chosen < len(counts.sizes))]
     fits = nested_fits(counts.counted(fitted), alpha)
-    unknown = np.full(len(kept) - len(fitted), np.nan)
+    unknown = np.full(len(chosen) - len(fitted), np.nan)
     gamma, hgr, by_map, sharp = (np.append(values, unknown) for values in fits[:4])
-    entered = np.concatenate([first, np.full(len(candidates) - len(order), -1)])[kept]
-    needed = (entered >= 0) & ~last[kept]
+    entered = np.concatenate([first, np.full(len(candidates) - len(order), -1)])[chosen]
+    needed = (entered >= 0) & ~last[chosen]
     there = problem.probabilities() > 0
     with_rows = np.add.reduceat(there, problem.starts[:-1], 0, int)
     return PathResult(

@@ -415,7 +415,7 @@ def average(
         if counts is None:
             shared.append(np.concatenate([*_shared_counts(card, codes)]))
     maps = [card.calibration for card in (first, second)]
-    kept = [c.slope for c in maps if c is not None and not c.moves_decisions]
+    slopes = [c.slope for c in maps if c is not None and not c.moves_decisions]
     return Scorecard(
         encoder,
         first.classes,
@@ -424,7 +424,7 @@ def average(
         np.sum(shared, axis=0) if counts is None else counts,
         first.target,
         (unseen[0] + unseen[1]) / 2,
-        of_slope(float(np.mean(kept))) if len(kept) == 2 else None,
+        of_slope(float(np.mean(slopes))) if len(slopes) == 2 else None,
     )
 
 

@@ -144,7 +144,7 @@ def _prevalence_text(facts: Facts) -> list[str]:
 
 
 def _check_basis(args: Args) -> None:
-    """Refuse options that do not go together."""
+    """Reject options that do not go together."""
     if args.halves is not None:
         names = ("level", "time_limit", "rows", "target", "proof", "prevalence")
         why = (
@@ -298,11 +298,7 @@ def run_minimax(args: Args, recorded: Recorded) -> None:
         facts["written"] = _write_worst(place, result, args.spreadsheet)
     facts |= _proof_facts(args, m, None, result)
     if result.method == "lp" and result.status == "bounded":
-        argv = [text for text in args.argv if not text.startswith("--method=")]
-        while "--method" in argv:
-            at = argv.index("--method")
-            del argv[at : at + 2]
-        facts["next"] = output.command([*argv, "--method", "exact"])
+        facts["next"] = output.again_with(args, "--method", "exact")
     output.show(args, facts, minimax_text, recorded)
 
 

@@ -6,15 +6,23 @@ from collections.abc import Collection, Iterable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from renyi import __version__
 from renyi.cli import inputs, output, streams
 from renyi.cli.evaluation import SEEN, Comparison, Estimate, Evaluation, compare
 from renyi.cli.fit_text import one_line
-from renyi.cli.methods import DEFAULT, Method, Settings, every_method, named_methods
+from renyi.cli.methods import (
+    DEFAULT,
+    Method,
+    Rows,
+    Settings,
+    every_method,
+    named_methods,
+)
 from renyi.cli.output import Facts, Meter, Recorded
 from renyi.cli.parser import Args
 from renyi.cli.predict import heldout_rows
@@ -100,16 +108,16 @@ def _design(
 class _Rows(NamedTuple):
     """The rows, their classes, the target's name, and the models."""
 
-    X: Any
-    y: Any
+    X: Rows
+    y: ArrayLike
     target: str
     models: list[Method]
 
 
 def _rows_and_models(args: Args, encoder: Encoder, trained: bool) -> _Rows:
     """Read the rows as learners take them, and as each model does."""
-    X: Any = None
-    y: Any = None
+    X: Rows | None = None
+    y: ArrayLike | None = None
     target = args.target
     if trained:
         table = streams.read_table(args, encoder, "compare")
@@ -135,10 +143,11 @@ def _rows_and_models(args: Args, encoder: Encoder, trained: bool) -> _Rows:
             _check_same_rows(args, path, labels.tolist(), y)
         about = f"a model of rule {clf.rule}"
         models.append(Method(Path(path).name, about, clf, trained=True, X=own))
+    assert X is not None and y is not None  # there are methods, or models
     return _Rows(X, y, target, models)
 
 
-def _check_same_rows(args: Args, path: str, labels: list[str], y: Any) -> None:
+def _check_same_rows(args: Args, path: str, labels: list[str], y: ArrayLike) -> None:
     if labels != [label_text(cell) for cell in np.asarray(y, object).tolist()]:
         raise ValueError(
             f"{path} predicts another column, or uses other rows of {args.file}, than "

@@ -198,17 +198,14 @@ def _cross_fit(args: Args, settings: Settings, recorded: Recorded) -> Trained | 
     facts = _fit_facts(first, table.target, table.shares(), error)
     facts |= {"method": method, "certificate": certificate_facts(c), "rows": c.n}
     facts |= dict.fromkeys(("loo_error", "risk")) | {"important": None}
-    pairs = zip(["", *args.argv], args.argv, strict=False)
-    argv = ["average" if before == "--method" else text for before, text in pairs]
-    argv = [text.replace("--method=mixture", "--method=average") for text in argv]
-    again = output.command(argv)
+    again = output.again_with(args, "--method", "average")
     facts["next"] = f"{again} --out PREFIX   (one scorecard, which can be saved)"
     output.show(args, facts, partial(fit_text, c=c), recorded)
     return None
 
 
 def _check_splittable(args: Args) -> None:
-    """Refuse what has no rows to split, or of which nothing is proven."""
+    """Reject what has no rows to split, or of which nothing is proven."""
     if args.weight is not None:
         raise ValueError(
             "--weight cannot be used with --confidence: the certificate is proven for "

@@ -1,6 +1,6 @@
-"""What the commands read: models, marginals, and tables held in memory (`Rows`).
+"""What the commands read: models, marginals, and the columns of tables.
 
-Rows that are counted as they are read are those of `renyi.cli.streams`.
+The rows themselves are read by `renyi.cli.streams`.
 """
 
 from __future__ import annotations
@@ -51,14 +51,14 @@ LARGE = 50_000_000  # bytes of a file whose reading is announced on a terminal
 
 
 def check_not_given(args: Args, names: Iterable[str], why: str, **shown: str) -> None:
-    """Refuse options that do not belong here; `shown` are those of another name."""
+    """Reject options that do not belong here; `shown` are those of another name."""
     for name in names:
         if getattr(args, name, None) not in (None, False, []):
             raise ValueError(f"{shown.get(name, option(name))} {why}.")
 
 
 def check_separate(args: Args, names: Iterable[str], known: Collection[str]) -> None:
-    """Refuse options whose values are known names with commas between them.
+    """Reject options whose values are known names with commas between them.
 
     Options take names that are separated by spaces: a comma may be part of a name.
     """
@@ -73,7 +73,7 @@ def check_separate(args: Args, names: Iterable[str], known: Collection[str]) -> 
 
 
 def check_time_limit(args: Args) -> None:
-    """Refuse a time limit of what is computed at once."""
+    """Reject a time limit of what is computed at once."""
     if args.level in (None, "closed"):
         why = "is for --exact and --level lp: add one of them"
         check_not_given(args, ["time_limit"], why)
@@ -178,7 +178,7 @@ def chosen_marginals(args: Args) -> Marginals:
 
 
 def check_missing_class(m: Marginals, source: str) -> None:
-    """Refuse marginals with rows whose class is missing."""
+    """Reject marginals with rows whose class is missing."""
     if None in m.classes:
         raise ValueError(
             f"The target {m.target!r} is missing in some rows of {source}, and "

@@ -228,7 +228,7 @@ def check_picture(args: Args) -> Path | None:
 
 
 def check_place(args: Args, path: str, endings: tuple[str, ...] = ()) -> Path:
-    """Refuse a place that cannot be written to, or is read, before any work is done."""
+    """Reject a place that cannot be written to, or is read, before any work is done."""
     same = args.places.setdefault(target(path), path)
     if same != path:
         raise ValueError(f"{path} and {same} are the same file: name different files.")
@@ -268,6 +268,15 @@ def _files_read(args: Args) -> Iterator[str | Path]:
 def command(argv: Sequence[str]) -> str:
     """Return a command of these arguments, as a shell takes it."""
     return shlex.join(["renyi", *argv])
+
+
+def again_with(args: Args, name: str, value: str) -> str:
+    """Return the same command with another value of an option."""
+    argv = [text for text in args.argv if not text.startswith(f"{name}=")]
+    while name in argv:
+        place = argv.index(name)
+        del argv[place : place + 2]
+    return command([*argv, name, value])
 
 
 def keeping(args: Args) -> str:

@@ -1,4 +1,4 @@
-"""What can be asked for on the command line: commands, options, and their limits.
+"""The commands of the command line, their options, and the limits of these.
 
 A command is a text of lines like those of its help, which `add_command` reads. Only
 argparse is needed here, so that ``renyi --help`` answers at once.
@@ -350,15 +350,12 @@ class _Parser(argparse.ArgumentParser):
     color = property(lambda self: False, lambda self, value: None)
 
     def parse_args(self, args: Any = None, namespace: Any = None) -> Any:
-        """Read the arguments, of which some stand in for others."""
+        """Read the arguments; --sql may replace the files."""
         known, _ = self.parse_known_args(args, namespace)
-        names = [getattr(known, part, None) for part in ("command", "action")]
-        place = " ".join([self.prog, *filter(None, names)])
-        lacking = ""  # what a command needs if no option stands in for it
         if getattr(known, "files", None) == [] and not getattr(known, "sql", None):
-            lacking = f"FILE{_BEFORE}"
-        if lacking:
-            self._fail(f"the following arguments are required: {lacking}", place)
+            names = [getattr(known, part, None) for part in ("command", "action")]
+            place = " ".join([self.prog, *filter(None, names)])
+            self._fail(f"the following arguments are required: FILE{_BEFORE}", place)
         return known
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:

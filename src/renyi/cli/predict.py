@@ -171,7 +171,7 @@ def _requested_rows(
 
 
 def check_features(path: object, names: list[str], features: list[str]) -> None:
-    """Refuse a file that lacks a column of the model."""
+    """Reject a file that lacks a column of the model."""
     try:
         files.require(path, names, features)
     except ValueError as error:

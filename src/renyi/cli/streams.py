@@ -371,7 +371,7 @@ def opened_table(
 
 
 def _with_text_classes(m: Marginals) -> Marginals:
-    """Return marginals whose classes are texts if some are fractions, as in `Rows`."""
+    """Return marginals whose classes are texts if some are fractions."""
     if not any(isinstance(label, float) for label in m.classes):
         return m
     texts = inputs.class_labels(m.classes).tolist()

@@ -383,8 +383,8 @@ def _title(card: IntegerScorecard) -> str:
 def _markdown(card: IntegerScorecard) -> str:
     title = f"# {markdown_text(_title(card))}"
     shown = [markdown_table(head, rows, 2) for head, *rows in tables(card)]
-    how, *told = map(markdown_text, card.sentences())
-    return "\n\n".join([title, how, *shown, *told]) + "\n"
+    how, *others = map(markdown_text, card.sentences())
+    return "\n\n".join([title, how, *shown, *others]) + "\n"
 
 
 def _html(card: IntegerScorecard) -> str:
@@ -394,7 +394,7 @@ def _html(card: IntegerScorecard) -> str:
         shown = (f"<{tag}>{escape(printable(each))}</{tag}>" for each in cells)
         return f"<tr>{''.join(shown)}</tr>"
 
-    how, *told = (f"<p>{escape(printable(each))}</p>" for each in card.sentences())
+    how, *others = (f"<p>{escape(printable(each))}</p>" for each in card.sentences())
     parts = []
     for head, *rows in tables(card):
         body = "\n".join(row(each, "td") for each in rows)
@@ -402,7 +402,7 @@ def _html(card: IntegerScorecard) -> str:
             f"<table>\n<thead>{row(head, 'th')}</thead>\n"
             f"<tbody>\n{body}\n</tbody>\n</table>"
         )
-    return "\n".join([how, '<div class="tables">', *parts, "</div>", *told])
+    return "\n".join([how, '<div class="tables">', *parts, "</div>", *others])
 
 
 def _page(card: IntegerScorecard) -> str:

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import count
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -87,7 +88,7 @@ def _check(model: PlainModel) -> None:
 class _Graph:
     """Nodes and constants, under names that no column has."""
 
-    def __init__(self, helper: Any, taken: Sequence[str]) -> None:
+    def __init__(self, helper: ModuleType, taken: Sequence[str]) -> None:
         self.helper = helper
         self.nodes: list[Any] = []
         self.constants: list[Any] = []
@@ -95,7 +96,9 @@ class _Graph:
         known = {*taken, *OUTPUTS}
         self.names: Iterator[str] = (name for name in names if name not in known)
 
-    def __call__(self, kind: str, *inputs: Any, **options: Any) -> str:
+    def __call__(
+        self, kind: str, *inputs: str | NDArray[Any], **options: object
+    ) -> str:
         """Add a node and return its output; arrays among its inputs are constants."""
         given = [x if isinstance(x, str) else self.constant(x) for x in inputs]
         made = next(self.names)
@@ -121,7 +124,9 @@ class _Graph:
         double = np.dtype(np.float64)
         kinds = {"label": np.dtype(object), "number": double}
 
-        def described(name: str, dtype: Any, shape: Sequence[Any]) -> Any:
+        def described(
+            name: str, dtype: np.dtype[Any], shape: Sequence[str | int]
+        ) -> object:
             kind = helper.np_dtype_to_tensor_dtype(dtype)
             return helper.make_tensor_value_info(name, kind, shape)
 

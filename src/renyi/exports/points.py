@@ -54,7 +54,7 @@ def table(card: Scorecard, odds: float = 1.0, merged: bool = True) -> pd.DataFra
         total = counts[j].sum()
         before = None
         for text, place in category_places(column, merged):
-            n = sizes[place] if place != before else None  # told of all that is rare
+            n = sizes[place] if place != before else None  # once for all rare
             share = None if n is None else n / total
             rows.append((column.name, text, n, share, *points[j][place]))
             before = place
@@ -147,7 +147,7 @@ def merged_labels(encoder: Encoder, listed: Collection[str]) -> list[str]:
 
     `listed` are the features that are shown. CSV names the labels of single columns.
     """
-    told = []
+    sentences = []
     tuples = encoder.order > 1
     for column in encoder.single.columns:
         merged = [label_text(label) for label in column.levels.rare if label != RARE]
@@ -157,8 +157,8 @@ def merged_labels(encoder: Encoder, listed: Collection[str]) -> list[str]:
             texts = ", ".join(map(repr, few))
             more = len(merged) - len(few)
             texts += f" and {more} more, which the CSV names" * (more > 0)
-            told.append(f"{RARE} of {column.name!r} is any of {texts}.")
-    return told
+            sentences.append(f"{RARE} of {column.name!r} is any of {texts}.")
+    return sentences
 
 
 # ---- Markdown

@@ -14,14 +14,14 @@ from typing import Any
 MODEL: dict[str, Any] = {}  # the model
 
 
-def predict(row: Any) -> Any:
+def predict(row: dict[str, Any]) -> object:
     """Return the class with the largest estimate, the first of equals."""
     shift = MODEL["threshold"]
     t = _estimates([score - shift for score in _scores(row)])
     return MODEL["classes"][t.index(max(t))]
 
 
-def predict_proba(row: Any) -> list[float]:
+def predict_proba(row: dict[str, Any]) -> list[float]:
     """Return the probability of every class."""
     t = _estimates(_scores(row))
     top = max(t)
@@ -39,7 +39,7 @@ def predict_proba(row: Any) -> list[float]:
     return p
 
 
-def _scores(row: Any) -> list[float]:
+def _scores(row: dict[str, Any]) -> list[float]:
     """Return the points of a row, added up: of the second class, if there are two."""
     columns = MODEL["columns"]
     codes = [_code(row, *column) for column in columns]
@@ -60,7 +60,7 @@ def _estimates(scores: list[float]) -> list[float]:
 
 
 def _code(
-    row: Any,
+    row: dict[str, Any],
     name: str,
     kind: str,
     codes: dict[str, int],
