@@ -97,67 +97,7 @@ def test_five_million_answers_as_json_take_little_memory(tmp_path: Path) -> None
         assert sum(line.count("prediction") for line in stream) == 40 * 2**17
 
 
-# ---- files that are streamed because they are large
-
-
-def save_tables() -> None:
-    """Write tables of all kinds: few rows, many rows, more categories than rows."""
-    rng = np.random.default_rng(0)
-    frame = table(300).assign(w=rng.integers(0, 4, 300) / 2, same="s", void="")
-    frame["half"] = frame["size"] / 2
-    frame["day"] = pd.Timestamp(2024, 1, 1) + pd.to_timedelta(frame["size"] % 2, "D")
-    frame.loc[3:9, "y"] = None
-    save(frame)
-    frame.to_csv("t.csv.gz", index=False)
-    frame.to_parquet("t.parquet")
-    frame.to_feather("t.arrow")
-    table(20_000).to_parquet("long.parquet")
-    cells = rng.integers(0, 3, (40, 60)).astype(str)
-    wide = pd.DataFrame(cells, columns=[f"c{j}" for j in range(60)])
-    save(wide.assign(y=["a", "b"] * 20), "wide.csv")
-    save(votes(), "votes.csv")
-    save(votes().replace({"n": "none"}), "words.csv")
-
-
-@pytest.mark.parametrize(
-    "command",
-    [
-        "fit votes.csv --target party",
-        "fit t.csv --target y --id id w",
-        "fit t.csv.gz --target y --id id --weight w",
-        "fit t.parquet --target half --id id w --no-intercept",
-        "fit t.arrow --target y --id id w --categorical size --min-count 20",
-        "fit t.csv --target half --id id w --numeric size --alpha 0.01",
-        "fit t.csv --target size --id id w --class-weight balanced --seed 3",
-        "fit t.parquet --target day --id id w size half",
-        "fit wide.csv --target y",
-        "fit long.parquet --target y --id id",
-        "fit long.parquet --target y --id id --alpha loo",
-        "select votes.csv --target party",
-        "select t.parquet --target y --id id w --n-features 2",
-        "hgr t.csv --target y --id id w",
-        "hgr words.csv --target party",
-    ],
-)
-def test_large_files_are_streamed_with_the_same_result(
-    run: Run, monkeypatch: pytest.MonkeyPatch, command: str
-) -> None:
-    save_tables()
-    words = [*command.split(), "--json", "--memory", "1G"]
-    words += ["--out", "m"] * (words[0] != "hgr")
-    found = []
-    for cost in (1, 10**9):
-        monkeypatch.setattr("renyi.sources.files._COSTS", (cost, cost, cost))
-        if cost > 1:
-            monkeypatch.delattr("renyi.sources.files.read_table")
-        done = run(*words)
-        assert done.code == 0, done.err
-        told = done.json
-        told["notes"].sort()
-        written = [Path(name) for name in ("m.json", "m.renyi")]
-        found.append((told, [p.read_bytes() for p in written if p.exists()]))
-    assert found[0] == found[1]
-    assert "counted as they were read" not in str(found[1])
+# ---- what does not fit
 
 
 def test_counts_beyond_the_memory_of_a_job_are_refused(run: Run) -> None:
@@ -185,7 +125,7 @@ def test_counts_beyond_the_memory_of_a_job_are_refused(run: Run) -> None:
 def test_what_cannot_be_streamed_is_refused_with_its_size(
     run: Run, command: str, name: str
 ) -> None:
-    save_tables()
+    save(votes(), "votes.csv")
     run("fit", "votes.csv", "--target", "party", "--out", "m")
     labels = np.arange(800).repeat(2).astype(str)
     renyi.Marginals.from_data(labels[:, None], [0, 1] * 800).save("big.renyi")

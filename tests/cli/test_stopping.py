@@ -103,6 +103,7 @@ def test_control_c_at_a_random_moment(folder: Path, k: int) -> None:
     tidy(folder)
 
 
+@pytest.mark.long  # where a signal arrives is a matter of time
 def test_control_c_while_modules_are_loaded(tmp_path: Path) -> None:
     for delay in (0.0, 0.001, 0.003, 0.01, 0.02, 0.04, 0.06, 0.1, 0.15):
         answer = stop(begin("fit", "votes", cwd=tmp_path), delay)

@@ -9,11 +9,14 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 import renyi
+from renyi.limits import MemoryBudgetError, memory_limit
 from renyi.sources import csv as csvfiles
 from renyi.sources import files
 from renyi.warnings import DataWarning
@@ -272,3 +275,17 @@ def test_rows_without_target_are_left_out(tmp_path: Path) -> None:
     assert m.n == 2
     with pytest.raises(ValueError, match="'y' is missing in every row"):
         files.marginals(write(tmp_path, "a,y\n1,?\n"), "y")
+
+
+def test_a_table_that_unfolds_beyond_the_memory_is_refused(tmp_path: Path) -> None:
+    """Its size is that of its text, not of the file, and the whole file's."""
+    path = tmp_path / "rows.parquet"
+    labels = pa.array(["a" * 1_000, "b" * 1_000])
+    codes = pa.array([0, 1] * 100_000, pa.int8())
+    table = pa.table({"x": pa.DictionaryArray.from_arrays(codes, labels)})
+    pq.write_table(table, path, row_group_size=10_000)
+    assert path.stat().st_size < 10**6
+    with memory_limit(50_000_000), pytest.raises(MemoryBudgetError) as raised:
+        files.read_table(path)
+    assert "Holding the rows of" in str(raised.value)
+    assert "would take about 415 MB" in str(raised.value)

@@ -75,30 +75,6 @@ def test_first_of_several_damaged_pieces_is_told(
             files.marginals(path, "y", columns=["a"])
 
 
-def test_file_that_cannot_be_opened_beside_a_damaged_one(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    parts = [write(table_of(100, k), tmp_path / f"p{k}.parquet") for k in range(2)]
-    asked = threading.Event()
-
-    def damaged() -> Iterator[pa.RecordBatch]:
-        assert asked.wait(20)
-        raise ValueError("p0.parquet is damaged")
-
-    def units(table: Any, file: int, columns: Any) -> Iterator[run.Unit]:
-        if file == 1:
-            asked.set()
-            time.sleep(0.3)  # until the other file has failed
-            raise ValueError("p1.parquet cannot be opened")
-        good = table_of(100).select(columns).to_batches()
-        yield run.Unit(0, 0, 0.5, lambda: iter(good))
-        yield run.Unit(0, 1, 0.5, damaged)
-
-    monkeypatch.setattr(arrow.ParquetFile, "units", units)
-    with pytest.raises(ValueError, match=r"p0\.parquet is damaged"):
-        files.marginals(parts, "y", columns=["a"])
-
-
 # ---- rows that move
 
 
@@ -200,32 +176,6 @@ def test_rows_for_a_large_table_wait_for_a_merge(
     assert whole.finish() == at_once.finish()
 
 
-def test_large_tables_are_counted_by_one_thread(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    path = write(table_of(1_000), tmp_path / "rows.parquet", 10)
-    counted, active, together = run.Run._count, list[run.Unit](), list[int]()
-
-    def watched(self: run.Run, unit: run.Unit) -> Any:
-        active.append(unit)
-        together.append(len(active))
-        time.sleep(0.001)
-        try:
-            return counted(self, unit)
-        finally:
-            active.remove(unit)
-
-    monkeypatch.setattr(run.Run, "_count", watched)
-    assert files.marginals(path, "y", columns=["a"]).n == 1_000
-    assert max(together) == 2
-    together.clear()
-    monkeypatch.setattr(run, "_MOST_BYTES", 1_000)
-    assert files.marginals(path, "y", columns=["a"]).n == 1_000
-    # The first piece tells how large the table is; meanwhile others may be counted.
-    assert len(together) == 100
-    assert max(together[10:]) == 1
-
-
 def test_tables_do_not_pile_up_behind_a_slow_one(
     before_units: Callable[[Before], None],
     tmp_path: Path,
@@ -253,41 +203,6 @@ def test_tables_do_not_pile_up_behind_a_slow_one(
     assert m.n == 300
     assert added == list(range(60))
     assert max(ahead) <= 3  # one for each thread, and one that waits
-
-
-def test_arrow_file_is_opened_by_each_thread_once(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    table = table_of(2_000)
-    coded = table.set_column(0, "a", table["a"].dictionary_encode())
-    path, opened, opening = tmp_path / "rows.arrow", [], arrow._opened_ipc
-    with pa.ipc.new_file(path, coded.schema) as stream:
-        stream.write_table(coded, max_chunksize=20)
-
-    def counted(*args: Any) -> Any:
-        opened.append(args)
-        return opening(*args)
-
-    monkeypatch.setattr(arrow, "_opened_ipc", counted)
-    monkeypatch.setattr(arrow, "_PIECE", 1)
-    seen: list[Progress] = []
-    m = files.marginals(path, "y", progress=seen.append)
-    assert m == Marginals.from_data(table, target="y")
-    assert len(seen) == 200  # a hundred pieces in each of two passes
-    with_columns = [args for args in opened if len(args) == 2]
-    assert 0 < len(with_columns) <= 4  # passes, threads
-    assert len(opened) <= 12
-
-
-def test_small_batches_are_read_several_at_a_time(tmp_path: Path) -> None:
-    table, path = table_of(2_000), tmp_path / "rows.arrow"
-    with pa.ipc.new_file(path, table.schema) as stream:
-        stream.write_table(table, max_chunksize=20)
-    seen: list[Progress] = []
-    m = files.marginals(path, "y", columns=["a"], progress=seen.append)
-    assert m.n == 2_000
-    assert len(seen) == 1
-    assert seen[0].share == 1
 
 
 @pytest.mark.parametrize("columns", [["a"], ["a", "b"]])

@@ -139,6 +139,11 @@ class Answers(NamedTuple):
     wrong: Flags
     loss: Floats | None
 
+    def of_rows(self, rows: NDArray[np.intp]) -> Answers:
+        """Return the answers to some of the rows."""
+        loss = None if self.loss is None else self.loss[rows]
+        return Answers(self.wrong[rows], loss)
+
 
 def compare(
     them: Sequence[Method],
@@ -179,8 +184,7 @@ def compare(
             entries[method.name] = Evaluation(
                 method.name, method.about, seconds=result.seconds, **bounds
             )
-            loss = None if result.loss is None else result.loss[rows]
-            answers[method.name] = Answers(result.wrong[rows], loss)
+            answers[method.name] = result.answers.of_rows(rows)
         except _REASONS as error:
             reason = " ".join(str(error).split())
             entries[method.name] = Evaluation(method.name, method.about, failure=reason)
@@ -229,7 +233,7 @@ def _splits(
     steps = np.floor(np.arange(1, n + 1) * test) > np.floor(np.arange(n) * test)
     if not 2 <= steps.sum() <= n - 2:
         raise InputError(
-            f"{{test}} of {n} rows leaves too few to train or judge.", test=test
+            f"{{test}} of {n} rows leaves too few to train or evaluate.", test=test
         )
     return [(np.sort(order[~steps]), np.sort(order[steps]))]
 
@@ -238,19 +242,15 @@ def _splits(
 
 
 class _Result(NamedTuple):
-    """The errors and log loss of every row, and the model to use with its seconds."""
+    """The answers to every row, and the model to use with its seconds."""
 
-    wrong: Flags
-    loss: Floats | None
+    answers: Answers
     model: Classifier
     seconds: float | None
 
 
 def _evaluated(
-    method: Method,
-    y: ArrayLike,
-    truth: NDArray[np.object_],
-    splits: Sequence[Split],
+    method: Method, y: ArrayLike, truth: NDArray[np.object_], splits: Sequence[Split]
 ) -> _Result:
     """Answer rows by models that were not trained on them.
 
@@ -260,7 +260,7 @@ def _evaluated(
     if method.trained:
         models = [method.estimator] * len(splits)
         answers = _answers(method, models, tests, truth)
-        return _Result(*answers, method.estimator, None)
+        return _Result(answers, method.estimator, None)
     results = cross_validate(
         method.estimator,
         method.X,
@@ -274,12 +274,12 @@ def _evaluated(
     models = results["estimator"]
     answers = _answers(method, models, results["indices"]["test"], truth)
     if len(splits) == 1:
-        return _Result(*answers, models[0], float(results["fit_time"][0]))
+        return _Result(answers, models[0], float(results["fit_time"][0]))
     model = clone(method.estimator)
     begun = time.perf_counter()
     model.fit(method.X, y)
     _check_finished(model)
-    return _Result(*answers, model, time.perf_counter() - begun)
+    return _Result(answers, model, time.perf_counter() - begun)
 
 
 def _answers(
