@@ -267,7 +267,7 @@ def test_query_of_many_rows_with_numbers() -> None:
             "query failed: .*Could not convert",
         ),
         ({"sql": "SELECT * FROM data WHERE year = 1900"}, "returns no rows"),
-        ({"sql": "CREATE TABLE t (a INT)"}, "give a SELECT|no column"),
+        ({"sql": "CREATE TABLE t (a INT)"}, "one SELECT|no column"),
         ({"where": "year = 2024 AND ?"}, "Invalid filter"),
     ],
 )

@@ -149,9 +149,13 @@ class CodedRows(NamedTuple):
     def shares(self) -> dict[str, float]:
         """Return the share of each class."""
         K = len(self.target.categories)
-        totals = np.zeros(K)
-        for block in self.blocks(codes=False):
-            totals += np.bincount(block.y, block.sample_weight, K)
+        if self.store.weighted:
+            rows = self.weights()
+            totals = np.bincount(rows.y, rows.weights, K)
+        else:
+            totals = np.zeros(K, np.int64)
+            for block in self.blocks(codes=False):
+                totals += np.bincount(block.y, minlength=K)
         labels = map(label_text, self.target.categories)
         return dict(zip(labels, (totals / totals.sum()).tolist(), strict=True))
 

@@ -217,6 +217,7 @@ class Query:
                     connection.execute(f"CREATE VIEW {VIEW} AS FROM {self._data}")
                 elif self._data is not None:
                     connection.register(VIEW, self._data)
+                _check_select(module, self._sql)
                 answer = connection.sql(self._sql)
                 if answer is None or not hasattr(answer, "columns"):
                     raise ValueError("The query returns no rows: give a SELECT.")
@@ -226,6 +227,13 @@ class Query:
                 if isinstance(self._data, Stream) and self._data.error is not None:
                     raise self._data.error from None
                 raise ValueError(f"The query failed: {first_line(error)}.") from None
+
+
+def _check_select(module: Any, sql: str) -> None:
+    """Raise ValueError unless a text is one statement that only reads."""
+    kinds = [statement.type.name for statement in module.extract_statements(sql)]
+    if kinds != ["SELECT"]:
+        raise ValueError("The query must be one SELECT statement: it only reads rows.")
 
 
 def parquet_scan(paths: Sequence[str]) -> str:
