@@ -340,7 +340,7 @@ def test_pairs_of_chess():
         ({"penalty": 0}, "penalty must be .* not 0"),
         ({"penalty": -1.0}, "penalty must be .* not -1.0"),
         ({"penalty": "min"}, "penalty must be .* not 'min'"),
-        ({"penalty": 5.0}, "penalty=5 .* below 0.87"),
+        ({"penalty": 5.0}, "penalty=5.0 .* below 0.87"),
         ({"max_error": 1.0}, "max_error must lie between 0 and 1"),
         ({"n_features": 2, "penalty": 0.1}, "n_features and penalty"),
         ({"n_features": 2, "max_error": 0.1}, "n_features and max_error"),
