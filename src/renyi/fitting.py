@@ -107,7 +107,7 @@ class Settings:
     def class_pairs_reason(self) -> str | None:
         """Name what needs the pairs within each class; None if nothing does."""
         if self.objective == "ranking":
-            return "A ranking"
+            return "The objective 'ranking'"
         if self.class_weight is not None:
             return _WEIGHING
         return "Counting by class" if self.class_conditional else None

@@ -65,7 +65,6 @@ def joint_tables(draw, classes):
 
 
 TWO = joint_tables(st.just(2))
-MORE = joint_tables(st.just(3))
 ANY = joint_tables(st.integers(2, 4))
 
 

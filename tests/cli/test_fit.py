@@ -262,20 +262,6 @@ def test_column_of_nearly_all_distinct_values(bad: Callable[..., str]) -> None:
     assert "'id'" in bad("fit", save(numbered), *FIT)
 
 
-@pytest.mark.parametrize(
-    ("weight", "named"),
-    [("inf", "inf"), (-2, "-2"), ("heavy", "heavy"), ("", "missing")],
-)
-def test_weights_that_are_none(
-    weight: object, named: str, bad: Callable[..., str]
-) -> None:
-    frame = table().drop(columns="id").assign(w=1).astype({"w": object})
-    frame.loc[3, "w"] = weight
-    message = bad("fit", save(frame), "--weight", "w", *FIT)
-    assert "'w'" in message
-    assert named in message
-
-
 def test_columns_asked_for_that_are_not_there(bad: Callable[..., str]) -> None:
     name = save(table())
     for option in ("--id", "--drop", "--numeric", "--categorical", "--weight"):

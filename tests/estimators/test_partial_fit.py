@@ -135,13 +135,3 @@ def test_partial_fit_errors(tmp_path):
     RenyiClassifier().fit(X, y).save(tmp_path / "model.json")
     with pytest.raises(ValueError, match="read from a file"):
         RenyiClassifier.load(tmp_path / "model.json").partial_fit(X, y)
-
-
-def test_the_first_block_may_be_constant() -> None:
-    first, y_first = np.zeros((10, 2), int), np.array([0, 1] * 5)
-    second, y_second = np.array([[0, 1], [1, 0]] * 10), np.array([0, 1] * 10)
-    clf = RenyiClassifier().partial_fit(first, y_first, classes=[0, 1])
-    clf.partial_fit(second, y_second)
-    X, y = np.vstack([first, second]), np.concatenate([y_first, y_second])
-    whole = RenyiClassifier().fit(X, y)
-    np.testing.assert_array_equal(clf.decision_function(X), whole.decision_function(X))

@@ -233,21 +233,6 @@ def test_scorecard_has_a_file_of_its_own(votes, tmp_path):
         RenyiClassifier.load(tmp_path / "card.json")
 
 
-def test_saving_leaves_nothing_half_written(votes, tmp_path, monkeypatch):
-    clf = votes[2]
-    place = tmp_path / "model.json"
-    place.write_text("the old file")
-    monkeypatch.setattr("renyi.files.os.replace", broken)
-    with pytest.raises(OSError, match="no room"):
-        clf.save(place)
-    assert place.read_text() == "the old file"
-    assert [p.name for p in tmp_path.iterdir()] == ["model.json"]
-
-
-def broken(*_):
-    raise OSError("no room")
-
-
 def test_save_before_fit_is_an_error(tmp_path):
     with pytest.raises(Exception, match="not fitted"):
         RenyiClassifier().save(tmp_path / "model.json")

@@ -268,15 +268,6 @@ def test_from_file_uses_a_fitted_encoder(tmp_path: Path) -> None:
     assert (whole + m).n == 5
 
 
-def test_rows_without_target_are_left_out(tmp_path: Path) -> None:
-    path = write(tmp_path, "a,y\n1,u\n2,?\n1,v\n2,\n")
-    with pytest.warns(DataWarning, match="Dropped 2 rows .*'y'"):
-        m = renyi.Marginals.from_file(path, target="y")
-    assert m.n == 2
-    with pytest.raises(ValueError, match="'y' is missing in every row"):
-        files.marginals(write(tmp_path, "a,y\n1,?\n"), "y")
-
-
 def test_a_table_that_unfolds_beyond_the_memory_is_refused(tmp_path: Path) -> None:
     """Its size is that of its text, not of the file, and the whole file's."""
     path = tmp_path / "rows.parquet"

@@ -500,7 +500,7 @@ def _add_option(parser: Arguments, usage: str, text: str) -> None:
     if first.startswith("{"):
         settings["choices"] = first.strip("{}").split(",")
     elif first:
-        settings["type"] = _TYPES.get(names[0], _TYPES.get(first))
+        settings["type"] = _TYPES.get(names[-1], _TYPES.get(first))
         settings["metavar"] = (first, *more) if more else first
     else:
         settings["action"] = "store_true"
