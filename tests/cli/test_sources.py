@@ -61,6 +61,8 @@ def shop() -> pd.DataFrame:
         (("--sql", "COPY (SELECT 1) TO 'made.csv'"), "must be one SELECT"),
         (("t.csv", "--sql", "COPY data TO 'made.csv'"), "must be one SELECT"),
         (("--sql", "SELECT 1; DROP TABLE t"), "must be one SELECT"),
+        (("--sql", ";"), "must be one SELECT"),
+        (("--sql", "ATTACH 'made.duckdb' AS d; SELECT 1"), "(READ_ONLY)"),
         (("none", "--where", "size = 1"), "There is no file 'none'"),
     ],
 )

@@ -148,14 +148,9 @@ class CodedRows(NamedTuple):
 
     def shares(self) -> dict[str, float]:
         """Return the share of each class."""
-        K = len(self.target.categories)
-        if self.store.weighted:
-            rows = self.weights()
-            totals = np.bincount(rows.y, rows.weights, K)
-        else:
-            totals = np.zeros(K, np.int64)
-            for block in self.blocks(codes=False):
-                totals += np.bincount(block.y, minlength=K)
+        totals = np.zeros(len(self.target.categories))
+        for block in self.blocks(codes=False):
+            np.add.at(totals, block.y, block.weights)  # rounded as in a single block
         labels = map(label_text, self.target.categories)
         return dict(zip(labels, (totals / totals.sum()).tolist(), strict=True))
 

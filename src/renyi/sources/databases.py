@@ -210,7 +210,7 @@ class DatabaseTable:
                 f"The view {name!r} reads more than its database ({reason}), which a "
                 "database file may not: make a table of it if you trust it, or, in "
                 "DuckDB, ask for its rows yourself: "
-                f"--sql \"ATTACH 'FILE' AS d; FROM d.{name}\"."
+                f"--sql \"ATTACH 'FILE' AS d (READ_ONLY); FROM d.{name}\"."
             )
         advice = "check the names and your permissions"
         if isinstance(error, sqlite3.DataError):  # the only one that reading raises

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import re
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Protocol
@@ -230,10 +231,17 @@ class Query:
 
 
 def _check_select(module: Any, sql: str) -> None:
-    """Raise ValueError unless a text is one statement that only reads."""
-    kinds = [statement.type.name for statement in module.extract_statements(sql)]
-    if kinds != ["SELECT"]:
+    """Raise ValueError unless a text only reads: a SELECT, of databases it attaches."""
+    *before, last = [
+        (statement.type.name, statement.query)
+        for statement in module.extract_statements(sql)
+    ] or [("", "")]
+    if last[0] != "SELECT" or any(kind != "ATTACH" for kind, _ in before):
         raise ValueError("The query must be one SELECT statement: it only reads rows.")
+    if not all(re.search(r"\bREAD_ONLY\b", text, re.IGNORECASE) for _, text in before):
+        raise ValueError(
+            "The query only reads: attach a database by ATTACH 'FILE' AS d (READ_ONLY)."
+        )
 
 
 def parquet_scan(paths: Sequence[str]) -> str:
