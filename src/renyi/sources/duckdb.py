@@ -22,6 +22,8 @@ from renyi.validation import import_extra
 
 _ROWS = 2**17  # of a batch of answers
 _NAMELESS = ("STAR", "POSITIONAL_REFERENCE")  # parts of SQL that mean any column
+_READING = ("SELECT", "MULTI")  # MULTI: PIVOT
+_PREPARING = {"ATTACH", "SET", "VARIABLE_SET", "LOAD"}
 VIEW = "data"  # what a query calls the files that were given with it
 
 
@@ -230,10 +232,13 @@ class Query:
 
 
 def _check_select(module: Any, sql: str) -> None:
-    """Raise ValueError unless a text is one statement that only reads."""
-    kinds = [statement.type.name for statement in module.extract_statements(sql)]
-    if kinds != ["SELECT"]:
-        raise ValueError("The query must be one SELECT statement: it only reads rows.")
+    """Raise ValueError unless a query ends in a SELECT and nothing in it writes."""
+    *before, last = [s.type.name for s in module.extract_statements(sql)] or [""]
+    if last not in _READING or not {*before} <= _PREPARING:
+        raise ValueError(
+            "The query must be one SELECT statement, which only reads rows; ATTACH, SET "
+            "and LOAD may stand before it."
+        )
 
 
 def parquet_scan(paths: Sequence[str]) -> str:
