@@ -236,8 +236,8 @@ def _check_select(module: Any, sql: str) -> None:
     *before, last = [s.type.name for s in module.extract_statements(sql)] or [""]
     if last not in _READING or not {*before} <= _PREPARING:
         raise ValueError(
-            "The query must be one SELECT statement, which only reads rows; ATTACH, SET "
-            "and LOAD may stand before it."
+            "The query must be one SELECT statement, which only reads rows. ATTACH, "
+            "SET and LOAD may come before it."
         )
 
 
