@@ -132,8 +132,8 @@ def __getattr__(name: str) -> Any:
     if name in ("baselines", "datasets"):
         return import_module(f"renyi.{name}")
     if name in _HOME:
-        found = getattr(import_module(f"renyi.{_HOME[name]}"), name)
-        return globals().setdefault(name, found)
+        value = getattr(import_module(f"renyi.{_HOME[name]}"), name)
+        return globals().setdefault(name, value)
     raise AttributeError(f"module 'renyi' has no attribute {name!r}")
 
 

@@ -60,9 +60,7 @@ def shop() -> pd.DataFrame:
         (("shop.db", "--table", "visits", "--drop", "age"), "no column 'age'"),
         (("--sql", "COPY (SELECT 1) TO 'made.csv'"), "must be one SELECT"),
         (("t.csv", "--sql", "COPY data TO 'made.csv'"), "must be one SELECT"),
-        (("--sql", "SELECT 1; DROP TABLE t"), "must be one SELECT"),
-        (("--sql", ";"), "must be one SELECT"),
-        (("--sql", "ATTACH 'made.duckdb' AS d; SELECT 1"), "(READ_ONLY)"),
+        (("--sql", "CREATE TABLE t (a int); FROM t"), "must be one SELECT"),
         (("none", "--where", "size = 1"), "There is no file 'none'"),
     ],
 )

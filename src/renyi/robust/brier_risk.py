@@ -189,11 +189,11 @@ def theta(
     >>> X, y = renyi.datasets.load("votes")
     >>> few = X[["physician-fee-freeze", "immigration", "crime"]]
     >>> m = renyi.Marginals.from_data(few, y)
-    >>> found = renyi.theta(m)
+    >>> result = renyi.theta(m)
     >>> gamma = renyi.RenyiClassifier(alpha=0.0).fit_marginals(m).certificate_.gamma
-    >>> round(found.theta, 4), round(gamma, 4)
+    >>> round(result.theta, 4), round(gamma, 4)
     (0.0376, 0.0381)
-    >>> found.rule.rule_proba(few[:1], "sharp").round(2)
+    >>> result.rule.rule_proba(few[:1], "sharp").round(2)
     array([[0., 1.]])
     """
     check_time_limit(time_limit)

@@ -180,8 +180,8 @@ def worst_case(
     >>> X, y = renyi.datasets.load("votes")
     >>> few = X[["physician-fee-freeze", "immigration", "crime"]]
     >>> clf = renyi.RenyiClassifier(rule="sharp").fit(few, y)
-    >>> found = worst_case(clf, clf.marginals_)
-    >>> round(found.upper, 3), round(found.closed_form, 3)
+    >>> worst = worst_case(clf, clf.marginals_)
+    >>> round(worst.upper, 3), round(worst.closed_form, 3)
     (0.046, 0.077)
     """
     own: str = getattr(model, "rule", "map")

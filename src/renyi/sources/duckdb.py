@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import re
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Protocol
@@ -23,6 +22,8 @@ from renyi.validation import import_extra
 
 _ROWS = 2**17  # of a batch of answers
 _NAMELESS = ("STAR", "POSITIONAL_REFERENCE")  # parts of SQL that mean any column
+_READING = ("SELECT", "MULTI")  # MULTI: PIVOT
+_PREPARING = {"ATTACH", "SET", "VARIABLE_SET", "LOAD"}
 VIEW = "data"  # what a query calls the files that were given with it
 
 
@@ -231,16 +232,12 @@ class Query:
 
 
 def _check_select(module: Any, sql: str) -> None:
-    """Raise ValueError unless a text only reads: a SELECT, of databases it attaches."""
-    *before, last = [
-        (statement.type.name, statement.query)
-        for statement in module.extract_statements(sql)
-    ] or [("", "")]
-    if last[0] != "SELECT" or any(kind != "ATTACH" for kind, _ in before):
-        raise ValueError("The query must be one SELECT statement: it only reads rows.")
-    if not all(re.search(r"\bREAD_ONLY\b", text, re.IGNORECASE) for _, text in before):
+    """Raise ValueError unless a query ends in a SELECT and nothing in it writes."""
+    *before, last = [s.type.name for s in module.extract_statements(sql)] or [""]
+    if last not in _READING or not {*before} <= _PREPARING:
         raise ValueError(
-            "The query only reads: attach a database by ATTACH 'FILE' AS d (READ_ONLY)."
+            "The query must be one SELECT statement, which only reads rows. ATTACH, "
+            "SET and LOAD may come before it."
         )
 
 
