@@ -44,7 +44,7 @@ from renyi.sources import databases, files, suffixes
 from renyi.sources.files import CountRequest
 from renyi.sources.kept_rows import KeptRows
 
-_ROW_BYTES = 9  # in memory, of a row's class and weight; a code has one or two
+_NUMBER = 8  # bytes of a row's class, and of its weight
 _WITHOUT_DATABASES = ("hgr", "minimax", "select", "compare")
 
 
@@ -102,9 +102,7 @@ class CodedRows(NamedTuple):
 
     def joined(self) -> TrainingRows:
         """Return all rows in memory."""
-        size = self.n * (len(self.encoder.columns) + _ROW_BYTES)
-        check_memory(size, f"Holding the codes of {self.n:,} rows")
-        return self._concatenated(list(self.blocks()))
+        return self._in_memory(len(self.encoder.columns), "codes")
 
     def sample(self) -> TrainingRows:
         """Return the rows that calibrate probabilities."""
@@ -113,23 +111,40 @@ class CodedRows(NamedTuple):
         for block in self.blocks():
             samples.append(RowSample.of(block, start, self.n).rows)
             start += len(block.y)
-        return self._concatenated(samples)
-
-    def weights(self) -> TrainingRows:
-        """Return the classes and weights of all rows, without codes."""
-        return self._concatenated(list(self.blocks(codes=False)))
-
-    def _concatenated(self, blocks: list[TrainingRows]) -> TrainingRows:
         weights = None
         if self.store.weighted:
-            weights = np.concatenate([block.weights for block in blocks])
+            weights = np.concatenate([block.weights for block in samples])
         return TrainingRows(
             self.encoder,
             self.target,
-            np.concatenate([block.codes for block in blocks], axis=1),
-            np.concatenate([block.y for block in blocks]),
+            np.concatenate([block.codes for block in samples], axis=1),
+            np.concatenate([block.y for block in samples]),
             weights,
         )
+
+    def weights(self) -> TrainingRows:
+        """Return the classes and weights of all rows, without codes."""
+        return self._in_memory(0, "weights")
+
+    def _in_memory(self, n_columns: int, what: str) -> TrainingRows:
+        """Return all rows, of which no block is in memory twice."""
+        n = self.n
+        kind = self.store.code_type
+        numbers = 1 + self.store.weighted
+        size = n * (n_columns * kind.itemsize + numbers * _NUMBER)
+        check_memory(size, f"Holding the {what} of {n:,} rows")
+        codes = np.empty((n_columns, n), kind)
+        y = np.empty(n, np.intp)
+        weights = np.empty(n) if self.store.weighted else None
+        start = 0
+        for block in self.blocks(codes=n_columns > 0):
+            span = slice(start, start + len(block.y))
+            codes[:, span] = block.codes
+            y[span] = block.y
+            if weights is not None:
+                weights[span] = block.weights
+            start = span.stop
+        return TrainingRows(self.encoder, self.target, codes, y, weights)
 
     def in_tuples(self, order: int) -> TrainingRows:
         """Return all rows in memory, as codes of tuples of columns."""
