@@ -8,6 +8,7 @@ import pytest
 
 from renyi.cli import main
 from renyi.datasets import load
+from support.commandline import save, table
 
 FEW = ("compare", "votes", "--methods", "map", "majority", "--folds", "3")
 
@@ -105,3 +106,10 @@ def test_help_does_not_list_what_is_refused(capsys, bad):
         main(["compare", "--help"])
     assert "--weight" not in capsys.readouterr().out
     assert "equal weight" in bad(*FEW, "--weight", "crime")
+
+
+def test_an_identifier_is_told_of_as_by_fit(bad):
+    save(table())
+    fit = bad("fit", "t.csv", "--target", "y")
+    assert "200 rows" in fit and "(--id, --drop, --min-count)" in fit
+    assert bad("compare", "t.csv", "--target", "y", "--methods", "map") == fit

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple
@@ -26,7 +25,6 @@ from renyi.cli.methods import (
 from renyi.cli.output import Facts, Meter, Recorded
 from renyi.cli.parser import Args
 from renyi.cli.predict import heldout_rows
-from renyi.cli.process import with_options
 from renyi.encoding.columns import label_text
 from renyi.encoding.encoder import Encoder
 from renyi.files import MARGINALS, encoded, replacing
@@ -70,8 +68,6 @@ def run(args: Args, recorded: Recorded) -> None:
             seed=settings.seed,
             progress=meter,
         )
-    entries = (replace(e, failure=with_options(e.failure)) for e in comparison.entries)
-    comparison = replace(comparison, entries=tuple(entries))
     facts: Facts = comparison.to_dict()
     if place is not None:
         title = f"Comparison on {Path(args.file).name}"
@@ -123,6 +119,7 @@ def _rows_and_models(args: Args, encoder: Encoder, trained: bool) -> _Rows:
     if trained:
         table = streams.read_table(args, encoder, "compare")
         rows = streams.without_constants(args, table)
+        encoder.fit(rows.X)  # an identifier is told of in the file, not in a fold
         X = rows.X
         y = rows.y
         target = rows.target

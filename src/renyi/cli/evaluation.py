@@ -40,6 +40,7 @@ from renyi.certificates.heldout import clopper_pearson, share_interval
 from renyi.certificates.record import Certificate
 from renyi.certification import certify
 from renyi.cli.methods import Classifier, Method, Rows
+from renyi.cli.process import with_options
 from renyi.encoding.arrow import without_views
 from renyi.encoding.columns import label_text
 from renyi.encoding.rows import has_few_rows, take_rows
@@ -186,7 +187,7 @@ def compare(
             )
             answers[method.name] = result.answers.of_rows(rows)
         except _REASONS as error:
-            reason = " ".join(str(error).split())
+            reason = " ".join(with_options(error).split())
             entries[method.name] = Evaluation(method.name, method.about, failure=reason)
     if not answers:
         raise ValueError(next(iter(entries.values())).failure)
