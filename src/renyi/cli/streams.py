@@ -45,6 +45,7 @@ from renyi.sources.files import CountRequest
 from renyi.sources.kept_rows import KeptRows
 
 _NUMBER = 8  # bytes of a row's class, and of its weight
+_WITHOUT_DATABASES = ("hgr", "minimax", "select", "compare")
 
 
 def counted(args: Args) -> Marginals:
@@ -348,6 +349,7 @@ def in_database(args: Args) -> bool:
     names = [name for name in args.files if databases.is_database(name)]
     if args.table is None and not names:
         return False
+    check_command_reads_databases(args)
     if len(args.files) != 1 or not names:
         raise ValueError(
             f"--table is a table of one database ({', '.join(suffixes.DATABASE)}, or "
@@ -357,6 +359,23 @@ def in_database(args: Args) -> bool:
     why = f"is for files; {names[0]} is a database, {how}"
     inputs.check_not_given(args, ["sql"], why)
     return True
+
+
+def check_command_reads_databases(args: Args) -> None:
+    """Reject a database of a command without --table; say what to name instead."""
+    if args.command not in _WITHOUT_DATABASES:
+        return
+    for given in filter(databases.is_database, args.files):
+        if not databases.is_address(given):
+            files.existing(given)
+        name = databases.shown_address(given)
+        how = "export the table to a file, such as .parquet"
+        if args.command != "compare":
+            build = f"renyi marginals build {name} --table NAME"
+            how = f"count it first with '{build} …' and name its marginals"
+        raise ValueError(
+            f"{name} is a database, which {args.command} cannot read: {how}."
+        )
 
 
 @contextmanager
