@@ -253,6 +253,23 @@ def test_nothing_is_left_beside_a_file_with_a_log(
     assert contents(tmp_path) == before
 
 
+def test_the_log_of_another_writer_stays(tmp_path: Path) -> None:
+    """A program that opens the file while it is read loses nothing."""
+    path = tmp_path / "x.db"
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("PRAGMA journal_mode = WAL")
+        connection.execute("CREATE TABLE t (a TEXT, y INT)")
+        connection.execute("INSERT INTO t VALUES ('u', 0), ('u', 1), ('v', 1)")
+        connection.commit()
+    with databases.open_table(str(path), "t") as table:
+        writer = sqlite3.connect(path)
+        writer.execute("INSERT INTO t VALUES ('v', 0)")
+        writer.commit()
+        assert table.rows == 3
+    with closing(writer), closing(sqlite3.connect(path)) as other:
+        assert other.execute("SELECT COUNT(*) FROM t").fetchone() == (4,)
+
+
 def test_a_damaged_statement_is_named_with_its_file(tmp_path: Path) -> None:
     """SQLite quotes the statement in its error, in bytes that are not UTF-8."""
     path = tmp_path / "x.sqlite"

@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import shutil
 import tempfile
+import tracemalloc
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +17,8 @@ import pyarrow as pa
 import pytest
 
 import renyi
-from renyi.cli import output
+from renyi.cli import output, streams
+from renyi.encoding.columns import Columns
 from renyi.sources import files, kept_rows
 from support.commandline import Done, save, save_databases, table
 
@@ -394,6 +397,33 @@ def test_memory_of_kept_rows_is_that_of_rows_not_of_weights(good: Good) -> None:
     frame = table(60)[["colour", "size", "y"]].assign(w=np.arange(1, 61) * 1e10)
     fit = ("fit", save(frame), "--target", "y", "--weight", "w", "--alpha", "loo")
     assert good(*fit, "--json", "--where", "true").json["alpha_method"] == "loo"
+
+
+@pytest.mark.parametrize("weight", [None, "w"])
+def test_rows_are_held_in_the_memory_that_was_asked_for(
+    weight: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    n = 1_000_000
+    frame = pd.DataFrame({"a": np.arange(n) % 3, "y": np.arange(n) % 2, "w": 0.5})
+    path = tmp_path / "t.parquet"
+    frame.to_parquet(path)
+    asked: list[float] = []
+    monkeypatch.setattr(streams, "check_memory", lambda size, what: asked.append(size))
+    encoder = renyi.Encoder()
+    request = files.CountRequest("y", encoder, columns=["a"], weight=weight)
+    with kept_rows.KeptRows() as store:
+        files.code_rows(files.open_tables(path), request, store)
+        fitted = replace(encoder, columns=Columns.of(store.columns[:-1]))
+        coded = streams.CodedRows(fitted, store.columns[-1], store)
+        tracemalloc.start()
+        try:
+            joined = coded.joined()
+            _, peak = tracemalloc.get_traced_memory()
+        finally:
+            tracemalloc.stop()
+    assert np.array_equal(joined.codes[0], frame["a"])
+    assert np.array_equal(joined.y, frame["y"])
+    assert peak < 1.3 * asked[0] + 2.5e6  # and a block
 
 
 def test_note_of_a_nearly_numeric_column_is_given_once(good: Good) -> None:

@@ -86,6 +86,7 @@ def _design(
     args: Args, trained: bool, known: Collection[str]
 ) -> tuple[int | None, float | None]:
     """Return folds or the share of test rows, after a look at the options."""
+    streams.check_command_reads_databases(args)
     alike = "whose intervals are for rows of equal weight: leave it out"
     inputs.check_not_given(args, ["weight"], f"cannot be used with compare, {alike}")
     if args.file.endswith(MARGINALS):

@@ -44,7 +44,8 @@ from renyi.sources import databases, files, suffixes
 from renyi.sources.files import CountRequest
 from renyi.sources.kept_rows import KeptRows
 
-_ROW_BYTES = 9  # in memory, of a row's class and weight; a code has one or two
+_NUMBER = 8  # bytes of a row's class, and of its weight
+_WITHOUT_DATABASES = ("hgr", "minimax", "select", "compare")
 
 
 def counted(args: Args) -> Marginals:
@@ -101,9 +102,7 @@ class CodedRows(NamedTuple):
 
     def joined(self) -> TrainingRows:
         """Return all rows in memory."""
-        size = self.n * (len(self.encoder.columns) + _ROW_BYTES)
-        check_memory(size, f"Holding the codes of {self.n:,} rows")
-        return self._concatenated(list(self.blocks()))
+        return self._in_memory(len(self.encoder.columns), "codes")
 
     def sample(self) -> TrainingRows:
         """Return the rows that calibrate probabilities."""
@@ -112,23 +111,40 @@ class CodedRows(NamedTuple):
         for block in self.blocks():
             samples.append(RowSample.of(block, start, self.n).rows)
             start += len(block.y)
-        return self._concatenated(samples)
-
-    def weights(self) -> TrainingRows:
-        """Return the classes and weights of all rows, without codes."""
-        return self._concatenated(list(self.blocks(codes=False)))
-
-    def _concatenated(self, blocks: list[TrainingRows]) -> TrainingRows:
         weights = None
         if self.store.weighted:
-            weights = np.concatenate([block.weights for block in blocks])
+            weights = np.concatenate([block.weights for block in samples])
         return TrainingRows(
             self.encoder,
             self.target,
-            np.concatenate([block.codes for block in blocks], axis=1),
-            np.concatenate([block.y for block in blocks]),
+            np.concatenate([block.codes for block in samples], axis=1),
+            np.concatenate([block.y for block in samples]),
             weights,
         )
+
+    def weights(self) -> TrainingRows:
+        """Return the classes and weights of all rows, without codes."""
+        return self._in_memory(0, "weights")
+
+    def _in_memory(self, n_columns: int, what: str) -> TrainingRows:
+        """Return all rows, of which no block is in memory twice."""
+        n = self.n
+        kind = self.store.code_type
+        numbers = 1 + self.store.weighted
+        size = n * (n_columns * kind.itemsize + numbers * _NUMBER)
+        check_memory(size, f"Holding the {what} of {n:,} rows")
+        codes = np.empty((n_columns, n), kind)
+        y = np.empty(n, np.intp)
+        weights = np.empty(n) if self.store.weighted else None
+        start = 0
+        for block in self.blocks(codes=n_columns > 0):
+            span = slice(start, start + len(block.y))
+            codes[:, span] = block.codes
+            y[span] = block.y
+            if weights is not None:
+                weights[span] = block.weights
+            start = span.stop
+        return TrainingRows(self.encoder, self.target, codes, y, weights)
 
     def in_tuples(self, order: int) -> TrainingRows:
         """Return all rows in memory, as codes of tuples of columns."""
@@ -148,14 +164,9 @@ class CodedRows(NamedTuple):
 
     def shares(self) -> dict[str, float]:
         """Return the share of each class."""
-        K = len(self.target.categories)
-        if self.store.weighted:
-            rows = self.weights()
-            totals = np.bincount(rows.y, rows.weights, K)
-        else:
-            totals = np.zeros(K, np.int64)
-            for block in self.blocks(codes=False):
-                totals += np.bincount(block.y, minlength=K)
+        totals = np.zeros(len(self.target.categories))
+        for block in self.blocks(codes=False):
+            np.add.at(totals, block.y, block.weights)  # rounded as in a single block
         labels = map(label_text, self.target.categories)
         return dict(zip(labels, (totals / totals.sum()).tolist(), strict=True))
 
@@ -338,6 +349,7 @@ def in_database(args: Args) -> bool:
     names = [name for name in args.files if databases.is_database(name)]
     if args.table is None and not names:
         return False
+    check_command_reads_databases(args)
     if len(args.files) != 1 or not names:
         raise ValueError(
             f"--table is a table of one database ({', '.join(suffixes.DATABASE)}, or "
@@ -347,6 +359,23 @@ def in_database(args: Args) -> bool:
     why = f"is for files; {names[0]} is a database, {how}"
     inputs.check_not_given(args, ["sql"], why)
     return True
+
+
+def check_command_reads_databases(args: Args) -> None:
+    """Reject a database of a command without --table; say what to name instead."""
+    if args.command not in _WITHOUT_DATABASES:
+        return
+    for given in filter(databases.is_database, args.files):
+        if not databases.is_address(given):
+            files.existing(given)
+        name = databases.shown_address(given)
+        how = "export the table to a file, such as .parquet"
+        if args.command != "compare":
+            build = f"renyi marginals build {name} --table NAME"
+            how = f"count it first with '{build} …' and name its marginals"
+        raise ValueError(
+            f"{name} is a database, which {args.command} cannot read: {how}."
+        )
 
 
 @contextmanager

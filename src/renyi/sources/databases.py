@@ -32,6 +32,7 @@ from renyi.files import first_line, unreadable
 from renyi.sources import suffixes
 from renyi.sources.duckdb import (
     arrow_batches,
+    arrow_schema,
     duckdb_module,
     invalid_filter,
     quoted,
@@ -55,7 +56,6 @@ _CLOSED_LITE = ("trusted_schema = OFF", "query_only = ON", "cell_size_check = ON
 _MAX_CELL = 2**24  # bytes of a cell of SQLite
 _STEPS = 10**6  # of SQLite between two looks for Ctrl-C
 _WAL = 2  # the format of a SQLite file that is written by way of a log
-_SIDECARS = ("-wal", "-shm")
 _COLUMNS_AT_ONCE = 8  # whose types of cells one statement asks for
 # Texts and comments of SQL, and names in double quotes, which alone are a group.
 _QUOTED = re.compile(
@@ -211,7 +211,7 @@ class DatabaseTable:
                 f"The view {name!r} reads more than its database ({reason}), which a "
                 "database file may not: make a table of it if you trust it, or, in "
                 "DuckDB, ask for its rows yourself: "
-                f"--sql \"ATTACH 'FILE' AS d; FROM d.{name}\"."
+                f"--sql \"ATTACH 'FILE' AS d (READ_ONLY); FROM d.{name}\"."
             )
         advice = "check the names and your permissions"
         if isinstance(error, sqlite3.DataError):  # the only one that reading raises
@@ -372,7 +372,7 @@ class _Duckdb:
 
     def schema(self, sql: str) -> pa.Schema:
         """Return the schema of a statement, of which no row is read."""
-        return self._connection.sql(sql).limit(0).to_arrow_table().schema
+        return arrow_schema(self._connection.sql(sql))
 
     def batches(self, sql: str, schema: pa.Schema) -> Generator[pa.RecordBatch]:
         """Yield the rows of a statement."""
@@ -387,13 +387,14 @@ def _lite(path: Path) -> Iterator[sqlite3.Connection]:
     """Connect to a SQLite file; leave no log beside it that was not there.
 
     A file that is written by way of a log is opened as one that nobody writes to if
-    there is no log: else SQLite would make one. If there is one, it is read too.
+    there is no log: else SQLite would make one. Who opens it meanwhile makes a log,
+    which stays. If there is a log, it is read too, and SQLite makes an index of it.
     """
-    sidecars = [path.with_name(path.name + ending) for ending in _SIDECARS]
-    absent = [each for each in sidecars if not each.exists()]
+    log, index = (path.with_name(path.name + ending) for ending in ("-wal", "-shm"))
     with path.open("rb") as stream:
         by_log = _WAL in stream.read(20)[18:]
-    unlocked = by_log and sidecars[0] in absent
+    unlocked = by_log and not log.exists()
+    makes_index = by_log and not unlocked and not index.exists()
     before = file_state(path)
     place = quote(str(path.absolute()))
     mode = "immutable=1" if unlocked else "mode=ro"
@@ -411,9 +412,9 @@ def _lite(path: Path) -> Iterator[sqlite3.Connection]:
     except (sqlite3.Error, UnicodeDecodeError) as error:  # of damaged statements
         raise ValueError(f"{path} cannot be read: {first_line(error)}.") from None
     finally:
-        for each in absent:
+        if makes_index:
             with suppress(OSError):
-                each.unlink()
+                index.unlink()
 
 
 class _Sqlite:

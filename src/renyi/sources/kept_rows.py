@@ -118,7 +118,7 @@ class KeptRows:
         if self._end <= _IN_MEMORY:
             return
         if self._end > shutil.disk_usage(tempfile.gettempdir()).free // 2:
-            raise OSError("half of the free room is used")
+            raise OSError("more than a third of it would be used")
 
     def close(
         self, columns: Columns, pieces: Sequence[Piece], places: Sequence[Places]
@@ -134,12 +134,17 @@ class KeptRows:
         """Number of rows."""
         return sum(piece.rows for piece in self._pieces)
 
+    @property
+    def code_type(self) -> np.dtype[Any]:
+        """The type of codes."""
+        return np.min_scalar_type(int(self.columns.sizes.max()))
+
     def blocks(
         self, columns: Sequence[int]
     ) -> Iterator[tuple[NDArray[Any], Floats | None]]:
         """Yield codes of some columns, by number, and weights of all rows in order."""
         wanted = np.arange(len(self.columns))[list(columns)].tolist()
-        kind = np.min_scalar_type(int(self.columns.sizes.max()))
+        kind = self.code_type
         for piece in self._pieces:
             self._file.seek(piece.start)
             cells = len(self.columns) * piece.rows
