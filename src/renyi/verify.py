@@ -272,7 +272,10 @@ def answer(marginals: str, model: str = "", proof: str = "") -> tuple[int, str, 
             small = not at or Path(at).is_file() and Path(at).stat().st_size <= BYTES
             check(small, "there is no such file, or it is too large")
             read.append(parse(Path(at).read_bytes(), kind) if at and kind else {})
-        at = proof or model or marginals
+        at = marginals
+        check(model or proof, "give a model (.json) or a --proof, then counts (.renyi)")
+        check(zipfile.is_zipfile(at), "it does not contain counts (.renyi)")
+        at = proof or model
         (_, M, P) = read
         claimed = (P["claims"] if P else M.get("certificate")) or {}
         about = claimed.get("basis", "marginals") == "marginals"

@@ -459,7 +459,7 @@ def test_answers_name_the_file_that_is_at_fault(tmp_path, sign):
     code, why, _ = verify.answer(str(MARGINALS), model)
     assert code == 1 and "model-v1-halves.json" in why and "rows" in why
     code, why, _ = verify.answer(str(MARGINALS))
-    assert code == 1 and MARGINALS.name in why and "claims nothing" in why
+    assert code == 2 and MARGINALS.name in why and "give a model (.json)" in why
     document = {"format": "renyi-proof", "version": 2, "claims": {"other": 0}}
     code, why, _ = verify.answer(str(MARGINALS), proof=sign(document))
     assert code == 1 and "signed.json" in why

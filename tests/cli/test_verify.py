@@ -55,6 +55,16 @@ def test_other_answers_have_other_codes(run, fitted, tmp_path):
     assert (done.code, done.json["answer"]) == (2, "wrong file")
 
 
+def test_forgotten_and_swapped_files_are_named(run, fitted):
+    model = "m.json"
+    alone = run("verify", model)
+    assert alone.code == 2
+    assert "give a model (.json) or a --proof, then counts (.renyi)" in alone.out
+    other = run("verify", model, model)
+    assert other.code == 2
+    assert "does not contain counts (.renyi)" in other.out
+
+
 def test_counts_that_are_in_a_file_twice_prove_nothing(run, fitted):
     with zipfile.ZipFile("m.renyi") as archive:
         parts = [(part, archive.read(part)) for part in archive.infolist()]

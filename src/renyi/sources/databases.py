@@ -32,6 +32,7 @@ from renyi.files import first_line, unreadable
 from renyi.sources import suffixes
 from renyi.sources.duckdb import (
     arrow_batches,
+    arrow_schema,
     duckdb_module,
     invalid_filter,
     quoted,
@@ -371,7 +372,7 @@ class _Duckdb:
 
     def schema(self, sql: str) -> pa.Schema:
         """Return the schema of a statement, of which no row is read."""
-        return self._connection.sql(sql).limit(0).to_arrow_table().schema
+        return arrow_schema(self._connection.sql(sql))
 
     def batches(self, sql: str, schema: pa.Schema) -> Generator[pa.RecordBatch]:
         """Yield the rows of a statement."""
