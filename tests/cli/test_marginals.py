@@ -181,3 +181,16 @@ def test_options_that_do_not_apply(
     assert "no column 'x'" in bad(
         "marginals", "show", "m.renyi", "--pair", "x", "crime"
     )
+
+
+@pytest.mark.parametrize("encoder", ["m.renyi", "m.json"])
+def test_a_target_that_a_borrowed_encoder_predicts_from(
+    encoder: str, good: Callable[..., Done], bad: Callable[..., str]
+) -> None:
+    save(table())
+    good("fit", "t.csv", "--target", "y", "--id", "id", "--out", "m")
+    build = ("marginals", "build", "t.csv", "--target", "colour", "--out", "q.renyi")
+    assert bad(*build, "--encoder", encoder) == (
+        f"renyi: error: {encoder} has 'colour' as a column to predict from: pass the "
+        "target that it has, --target y."
+    )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import shlex
 from pathlib import Path
 
 import numpy as np
@@ -44,9 +45,18 @@ def _borrowed(args: Args) -> Encoder:
     why = "cannot be used with --encoder, which has its own"
     inputs.check_not_given(args, names, f"{why}: leave one of them out")
     if args.encoder.endswith(MARGINALS):
-        encoder = load_marginals(args.encoder).encoder
+        m = load_marginals(args.encoder)
+        encoder = m.encoder
+        target = m.target
     else:
-        encoder = inputs.load_model(args.encoder).encoder_
+        fit = inputs.load_model(args.encoder)
+        encoder = fit.encoder_
+        target = fit.target
+    if args.target in encoder.input_names:
+        raise ValueError(
+            f"{args.encoder} has {args.target!r} as a column to predict from: pass "
+            f"the target that it has, --target {shlex.quote(target)}."
+        )
     if encoder.order > 1 and args.order not in (None, encoder.order):
         raise ValueError(
             f"--order {args.order} does not fit {args.encoder}, which has order "
