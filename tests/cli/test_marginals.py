@@ -194,3 +194,11 @@ def test_a_target_that_a_borrowed_encoder_predicts_from(
         f"renyi: error: {encoder} has 'colour' as a column to predict from: pass the "
         "target that it has, --target y."
     )
+
+
+def test_an_encoder_that_is_no_model(bad: Callable[..., str]) -> None:
+    save(table())
+    build = ("marginals", "build", "t.csv", "--target", "y", "--out", "q.renyi")
+    message = bad(*build, "--encoder", "t.csv")
+    assert "--encoder must be a model written by fit (.json) or marginals" in message
+    assert "MODEL" not in message

@@ -47,6 +47,7 @@ _CLASS_NAMES = ("target", "class", "label", "y", "outcome")
 _MANY_DATES = 13  # more than the months of a year
 _DATE = re.compile(r"\d{4}-\d\d-\d\d")
 _MISSING_WORDS = {"na", "n/a", "#n/a", "<na>", "nan", "null", "none", "nil", "missing"}
+_MODEL = "MODEL must be a model written by fit (.json)"
 LARGE = 50_000_000  # bytes of a file whose reading is announced on a terminal
 
 
@@ -106,7 +107,7 @@ def list_datasets(args: Args, recorded: Recorded) -> None:
 # ---- models and marginals
 
 
-def load_model(path: str) -> Fit:
+def load_model(path: str, what: str = _MODEL) -> Fit:
     """Read a model; of another file, the error says what is to be named."""
     place = files.existing(path)
     try:
@@ -114,7 +115,6 @@ def load_model(path: str) -> Fit:
     except ValueError as error:
         if place.suffix == ".json":
             raise
-        what = "MODEL must be a model written by fit (.json)"
         raise ValueError(f"{str(error).rstrip('.')}; {what}.") from None
 
 

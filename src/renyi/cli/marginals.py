@@ -20,6 +20,8 @@ from renyi.sources import files
 from renyi.sources.kept_rows import KeptRows
 from renyi.warnings import warn
 
+_ENCODER = "--encoder must be a model written by fit (.json) or marginals (.renyi)"
+
 
 def build(args: Args, recorded: Recorded) -> None:
     """Count the pairs of a table."""
@@ -49,7 +51,7 @@ def _borrowed(args: Args) -> Encoder:
         encoder = m.encoder
         target = m.target
     else:
-        fit = inputs.load_model(args.encoder)
+        fit = inputs.load_model(args.encoder, _ENCODER)
         encoder = fit.encoder_
         target = fit.target
     if args.target in encoder.input_names:
