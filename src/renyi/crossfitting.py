@@ -265,6 +265,14 @@ def _check_halves(first: Marginals, second: Marginals) -> None:
             f"{list(second.classes)}: nothing can be proven about a class that "
             "only one half has. Leave its rows out of both."
         )
+    check_bins(first, second)
+
+
+def check_bins(first: Marginals, second: Marginals) -> None:
+    """Raise an error if two marginals have different bins of a column."""
+    theirs = {column.name: column for column in second.encoder.single.columns}
+    for column in first.encoder.single.columns:
+        column.check_bins(theirs.get(column.name, column))
 
 
 def _repetitions(m: Marginals) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 
 import numpy as np
 import pandas as pd
@@ -236,3 +237,13 @@ def test_points_of_three_classes_are_refused_before_counts_are_asked_for(
     assert "(--method mixture)" in said and "--rows FILE" in said
     done = run("export", "m.json", "--points", "5")
     assert done.code == 2 and "two classes" in done.err and "--format csv" in done.err
+
+
+def test_halves_of_different_bins_are_named(bad: Callable[..., str], run: Run) -> None:
+    build = ("marginals", "build", *TARGET, "--out")
+    for seed, name in enumerate(("a", "b")):
+        run(*build, f"{name}.renyi", save(table(seed=seed), f"{name}.csv"))
+    told = bad("certify", "--halves", "a.renyi", "b.renyi")
+    merged = bad("marginals", "merge", "a.renyi", "b.renyi", "--out", "c.renyi")
+    assert "b.renyi does not fit a.renyi: Column 'length' is binned" in told
+    assert told == merged and "model" not in told

@@ -348,7 +348,7 @@ def test_bins_of_halves_must_be_the_same():
         Marginals.from_data(X[:100], y[:100]),
         Marginals.from_data(X[100:], y[100:]),
     ]
-    with pytest.raises(ValueError, match="'float' is binned differently"):
+    with pytest.raises(ValueError, match="'float' is binned differently in the two"):
         CrossFitClassifier().fit_halves(*halves)
     encoder = Encoder().fit(table(300, 12)[0][["float", "label"]])  # of other rows
     halves = [

@@ -18,7 +18,7 @@ from renyi.cli.fit import certificate_facts
 from renyi.cli.fit_text import certificate_text, one_line
 from renyi.cli.output import Facts, Meter, Recorded
 from renyi.cli.parser import WRITTEN, Args
-from renyi.crossfitting import CrossFitSettings, cross_fit_counts
+from renyi.crossfitting import CrossFitSettings, check_bins, cross_fit_counts
 from renyi.encoding.columns import label_text
 from renyi.estimators import model_file
 from renyi.files import MARGINALS
@@ -190,6 +190,8 @@ def _run_halves(args: Args, recorded: Recorded) -> None:
     if args.confidence is not None:
         how = CrossFitSettings(confidence=args.confidence)
     first, second = halves
+    with inputs.naming(f"{args.halves[1]} does not fit {args.halves[0]}"):
+        check_bins(first, second)
     result = cross_fit_counts(first, second, Settings(), how)
     written: Facts = {}
     if place is not None:

@@ -266,17 +266,23 @@ class Column(NamedTuple):
         """Either "label" or "number"."""
         return self.levels.kind
 
+    def check_bins(self, other: Column) -> None:
+        """Raise an error if the column of other marginals has other bins."""
+        mine = self.levels
+        theirs = other.levels
+        if mine.kind != theirs.kind or mine.edges != theirs.edges:
+            raise ValueError(
+                f"Column {self.name!r} is binned differently in the two marginals: "
+                "build both with one encoder."
+            )
+
     def union(self, other: Column) -> Column:
         """Return the column that holds the categories of both."""
         mine = self.levels
         theirs = other.levels
         if mine == theirs:
             return self
-        if mine.kind != theirs.kind or mine.edges != theirs.edges:
-            raise ValueError(
-                f"Column {self.name!r} is binned differently in the two marginals: "
-                "build both with one encoder."
-            )
+        self.check_bins(other)
         clash = _texts(mine.rare) & _texts(theirs.categories)
         clash |= _texts(theirs.rare) & _texts(mine.categories)
         clash.discard(RARE)  # what is called so is merged in both
