@@ -171,6 +171,15 @@ def test_many_dates_are_told_of(run: Run) -> None:
         assert "'year' has" not in told
 
 
+@pytest.mark.parametrize("method", ["average", "mixture"])
+def test_dates_of_both_halves_are_counted(run: Run, method: str) -> None:
+    days = pd.date_range("2024-01-01", periods=100).strftime("%Y-%m-%d")
+    save(table(200).assign(seen=np.resize(days, 200)))
+    halves = ("--confidence", "0.9", "--method", method)
+    done = run("fit", "t.csv", *TARGET, *halves)
+    assert "Column 'seen' has 100 dates" in " ".join(done.out.split())
+
+
 def test_a_bound_that_guessing_keeps_is_called_so(run: Run) -> None:
     frame = table(60)
     save(frame)

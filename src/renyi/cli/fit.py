@@ -187,7 +187,9 @@ def _cross_fit(args: Args, settings: Settings, recorded: Recorded) -> Trained | 
     settings = dataclasses.replace(settings, class_conditional=False)
     result = table.cross_fit(settings, halving)
     first = result.halves[0]
-    inputs.warn_of_labels(first.encoder_.single.columns)
+    # A note tells of the labels of all rows; no half learns from it.
+    whole, _ = encoder.fit_transform(table.X, refuse_identifiers=False)
+    inputs.warn_of_labels(whole.columns)
     answers = first.classes_[result.answers(table.X, halving.random_state)]
     error = float(np.mean(answers != table.y.to_numpy()))
     fit = result.average
