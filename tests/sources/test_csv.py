@@ -90,6 +90,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
 )
 @example('x,"\n"\n5" pipe,1\n"x""\n",y\n', "a,b", 3)
 @example('x,y\r\n"\r\n""",y\r\n', "a,b", 1)
+@example('11111111111,\n,"""""\r\n1"\n', "a,b", 2)
 def test_blocks_are_what_python_reads(
     place: Path, body: str, names: str, size: int
 ) -> None:

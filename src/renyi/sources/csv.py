@@ -148,7 +148,11 @@ def _lines(
 
 
 class _ReadAhead:
-    """A stream of which only some blocks are read before their rows are taken."""
+    """A stream of which only some blocks are read before their rows are taken.
+
+    Arrow drops a line feed that begins a block after a carriage return, in a quoted
+    cell, too. So no block of two bytes or more ends in a carriage return.
+    """
 
     closed = False
 
@@ -156,11 +160,19 @@ class _ReadAhead:
         self._stream = stream
         self._room = threading.Semaphore(blocks)
         self._is_over = False
+        self._return = b""  # a carriage return for the next block
 
     def read(self, size: int = -1) -> bytes:
         """Wait until a block may be read, and read it."""
         self._room.acquire()
-        return b"" if self._is_over else self._stream.read(size)
+        if self._is_over:
+            return b""
+        data = self._return + self._stream.read(size - len(self._return))
+        self._return = b""
+        if len(data) == size > 1 and data.endswith(b"\r"):
+            self._return = b"\r"
+            data = data[:-1]
+        return data
 
     def take(self) -> None:
         """Let one more block be read."""
