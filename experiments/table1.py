@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 
 from experiments import command, contenders
-from experiments.contenders import BASELINES, COLUMNS, RENYI
+from experiments.contenders import BASELINES, COLUMNS, OF_PAIRS, RENYI
 from experiments.reports import Report, machine, standard_error
 from renyi import datasets
 
@@ -25,8 +25,19 @@ DATASETS = ("adult", "kr-vs-kp", "promoters", "credit", "votes")
 EXTRAS = ("matplotlib", "highspy")
 OPTIONS = {
     "splits": command.Option(100, "random 70/30 splits of each data set"),
+    "pairs": command.Option(10, "of them, splits of adult with columns of pairs", 0),
     "datasets": command.Option(DATASETS, "bundled data sets"),
 }
+# What the rows and columns are before anything is trained. The paper does not say; its
+# errors at order 1 come out by the second recipe. kr-vs-kp and promoters have neither
+# numbers nor missing cells, so that both recipes are one.
+ALL = "all"
+COMPLETE = "complete"
+RECIPES = {
+    ALL: "all rows; numbers in five bins, a missing cell as a category",
+    COMPLETE: "rows without missing cells; columns of categories only",
+}
+ONE_RECIPE = ("kr-vs-kp", "promoters")
 _QUOTED = (
     *("δ̃map", "δ̃", "δ̃map₂", "δ̃₂", "δ̃map_FS2", "δ̃_FS2"),
     *("DCC", "gDCC", "MPM", "TAN", "SVM"),
@@ -76,29 +87,50 @@ NOTES = (
 
 
 def keys(settings: Mapping[str, Any]) -> list[str]:
-    """Return the pieces: every data set in turn, split after split.
+    """Return the pieces: every data set by every recipe, split after split.
 
-    >>> keys({"splits": 2, "datasets": ["votes", "credit"]})
-    ['credit 0', 'votes 0', 'credit 1', 'votes 1']
+    >>> keys({"splits": 2, "datasets": ["votes", "promoters"]})
+    ... # doctest: +NORMALIZE_WHITESPACE
+    ['promoters 0 all', 'votes 0 all', 'votes 0 complete',
+     'promoters 1 all', 'votes 1 all', 'votes 1 complete']
     """
     names = [name for name in DATASETS if name in settings["datasets"]]
-    return [f"{name} {k}" for k in range(settings["splits"]) for name in names]
+    return [
+        f"{name} {k} {recipe}"
+        for k in range(settings["splits"])
+        for name in names
+        for recipe in RECIPES
+        if recipe == ALL or name not in ONE_RECIPE
+    ]
 
 
 def work(key: str, settings: Mapping[str, Any]) -> contenders.Outcomes:
-    """Train and test every classifier on one split."""
+    """Train and test every classifier on one split.
+
+    On adult those of pairs of columns take minutes, and the first splits only.
+    """
     columns = settings.get("classifiers", COLUMNS)
+    name, number, _ = key.split()
+    if name == "adult" and int(number) >= settings["pairs"]:
+        columns = [column for column in columns if column not in OF_PAIRS]
     return contenders.outcomes(split_of(key, settings["seed"]), columns)
 
 
 def split_of(key: str, seed: int) -> contenders.Split:
     """Return the split of a piece.
 
-    >>> split_of("votes 3", 0).X.shape
+    >>> split_of("votes 3 all", 0).X.shape
     (304, 16)
+    >>> split_of("votes 3 complete", 0).X.shape
+    (162, 16)
     """
-    name, number = key.split()
+    name, number, recipe = key.split()
     X, y = datasets.load(name)
+    if recipe == COMPLETE:
+        complete = X.notna().all(axis=1)
+        categorical = [c for c in X if not pd.api.types.is_numeric_dtype(X[c])]
+        X = X.loc[complete, categorical]
+        y = y[complete]
     seeds = [seed, DATASETS.index(name), int(number)]
     return contenders.random_split(X, y, TRAIN, seeds)
 
