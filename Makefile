@@ -26,7 +26,7 @@ help:
 	@echo "make test-floors  every test with the oldest versions that are admitted"
 	@echo "make test-pythons  every test with the newer Pythons (PYTHONS) that are here"
 	@echo "make fuzz       a million mutated files (INPUTS); findings go to fuzz-found"
-	@echo "make lint       ruff, mypy and the direction of imports"
+	@echo "make lint       ruff, mypy, the direction of imports, plain words"
 	@echo "make format     let ruff rewrite what lint would complain about"
 	@echo "make bench      the benchmarks, peers in the same run"
 	@echo "make paper      the paper's experiments, resumable, into results/"
@@ -99,6 +99,7 @@ lint: $(VENV)/.installed-lint
 	$(BIN)/python -m ruff format --check
 	$(BIN)/python -m mypy
 	$(BIN)/lint-imports --no-logo
+	$(BIN)/python scripts/lint_words.py
 
 format: $(VENV)/.installed-lint
 	$(BIN)/python -m ruff check --fix
