@@ -185,8 +185,8 @@ def _stored(source: Source, columns: list[str], file: IO[bytes]) -> Source:
     passes = [_read_back(file), _written(batches, file)]
 
     def read(every_column: Iterator[pa.RecordBatch], some: list[str]) -> Any:
-        if {*some} == {*columns}:  # a batch with one more is refused where it is counted
-            return every_column
+        if {*some} == {*columns}:
+            return every_column  # a surplus column is refused where rows are counted
         return (chosen_columns(batch, some) for batch in every_column)
 
     def units(columns: list[str]) -> Iterator[Unit]:
