@@ -117,9 +117,11 @@ paper: $(VENV)/.installed-exact,fast,plot
 		OMP_NUM_THREADS=1 $(BIN)/python -m experiments.$$name $$extent || exit; \
 	done
 
+# The picture of the report is made anew if there is a Chromium ('make tools').
 # Pages of names that are gone would stay behind, so the reference is made anew; no
 # page may load anything from the network.
 docs: $(VENV)/.installed-docs
+	$(BIN)/python scripts/screenshot.py
 	rm -rf docs/generated
 	$(BIN)/python -m sphinx -W --keep-going -b html docs docs/_build/html
 	! grep -rlE '(src=|@import )"?https?://' --include=*.html docs/_build/html

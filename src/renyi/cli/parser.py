@@ -318,6 +318,7 @@ _REPORT = f"""write an HTML page about a model, and its figures as JSON
 MODEL  {_MODEL}
 [MARGINALS]  {_MARGINALS} (default: MODEL's own)
 --out FILE  where to write (default: MODEL's name with .report.html)
+--title TEXT
 {_LEVEL}
 --path  show in which order features would be selected
 --memory SIZE
@@ -594,4 +595,5 @@ _HELP = {
     "--time-limit SECONDS": (
         "stop after this time with the result so far, as Ctrl-C does"
     ),
+    "--title TEXT": 'the question that the model answers, such as "Will White win?"',
 }
