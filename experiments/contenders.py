@@ -141,7 +141,7 @@ def _second(split: Split) -> Outcomes:
 
 
 def _selected(split: Split, order: int, columns: dict[str, str]) -> Outcomes:
-    selector = RenyiSelector(order=order, penalty="cv", random_state=split.seed)
+    selector = RenyiSelector(order=order, method="path", random_state=split.seed)
     selector.fit(split.X, split.y)
     X = split.X_test.loc[:, selector.get_support()]
     return {

@@ -1,10 +1,12 @@
-r"""Selecting: choose features by Algorithm 1, then refit a model on them.
+r"""Selecting: choose features, then refit a model on them.
 
-*How many features.* That depends on one number, the penalty λ. It follows from what the
-user knows: a number of features, a cap on the certified error, λ itself, or nothing at
-all. Then it is chosen by cross-validation, or, where there are no rows to hold out, the
-number of features is, by generalised cross-validation of the refits of the first
-1, 2, … features.
+*In which order.* Forward selection adds the feature that lowers γ most. Algorithm 1 of
+the paper orders the features by the penalty λ at which they get points.
+
+*How many features.* That follows from what the user knows: a number of features, a cap
+on the certified error, the λ of Algorithm 1, or nothing at all. Then cross-validation
+chooses the number of features, or λ. Where there are no rows to hold out, generalised
+cross-validation of the refits of the first 1, 2, … features chooses their number.
 
 *Folds.* Rows are assigned to folds at random, class by class. From counts, no fold is
 trained on rows: counts add up, so that those of the training part are a difference,
@@ -16,8 +18,10 @@ row is weighted or repeated.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -44,20 +48,37 @@ from renyi.selection import (
     check_path_settings,
     counts_problem,
     entry_path,
+    forward_counts,
+    forward_order,
+    forward_path,
     nested_fits,
+    nested_solutions,
 )
-from renyi.solvers.l1inf import CountsProblem, Problem, RowsProblem, cheaper_form
+from renyi.solvers.l1inf import (
+    CountsProblem,
+    Problem,
+    RowsProblem,
+    cheaper_form,
+    places_of,
+)
 from renyi.solvers.l1inf_path import (
     MAX_PASSES,
     N_LAMBDAS,
     RATIO,
     TOL,
+    LassoPath,
     grid_down_to,
     penalty_grid,
     solve_path,
 )
 from renyi.solvers.ridge import check_alpha
-from renyi.validation import InputError, check_positive, check_share, check_whole
+from renyi.validation import (
+    InputError,
+    check_choice,
+    check_positive,
+    check_share,
+    check_whole,
+)
 
 Floats = NDArray[np.float64]
 Places = NDArray[np.int64]
@@ -74,7 +95,9 @@ class SelectionSettings:
     """The parameters of a selection; see `RenyiSelector` for their meaning."""
 
     n_features: int | None = None
+    method: str = "forward"
     penalty: float | str = "cv"
+    fit_intercept: bool = True
     refit_alpha: float | str = "auto"
     max_error: float | None = None
     order: int = 1
@@ -88,6 +111,7 @@ class SelectionSettings:
 
     def __post_init__(self) -> None:
         """Raise ValueError if a parameter is not valid."""
+        check_choice("method", self.method, METHODS)
         check_rule(self.rule)
         check_whole("order", self.order, 1)
         check_alpha(self.refit_alpha)
@@ -100,6 +124,12 @@ class SelectionSettings:
         else:
             advice = ". Without a penalty, use RenyiClassifier"
             check_positive("penalty", self.penalty, advice)
+            if self.method != "path":
+                raise InputError(
+                    "{penalty} is the λ of Algorithm 1: choose {method} as well.",
+                    penalty=self.penalty,
+                    method="path",
+                )
         if self.n_features is not None:
             check_whole("n_features", self.n_features, 1)
         if self.max_error is not None:
@@ -126,6 +156,7 @@ class SelectionSettings:
             order=self.order,
             alpha=self.refit_alpha,
             rule=self.rule,
+            fit_intercept=self.fit_intercept,
             random_state=self.random_state,
             calibration=None if plain else "auto",
         )
@@ -142,7 +173,8 @@ class Selection:
     columns : ndarray
         Places of the table's columns that occur in them, ascending.
     penalty : float
-        The penalty at which they were selected; see `RenyiSelector`.
+        The penalty at which they were selected, NaN for a forward selection; see
+        `RenyiSelector`.
     path : PathResult
         The whole path.
     cv : CrossValidation or None
@@ -169,14 +201,17 @@ def select_rows(rows: TrainingRows, settings: SelectionSettings) -> Selection:
     """Select features by encoded rows, and refit on them."""
     sizes = rows.encoder.columns.sizes
     K = len(rows.target.categories)
-    problem = RowsProblem(rows.codes, sizes, rows.y, K, rows.sample_weight)
+    problem = RowsProblem(
+        rows.codes, sizes, rows.y, K, rows.sample_weight, settings.fit_intercept
+    )
     model = settings.refit_settings(K)
 
     def refit(places: Places) -> Fit:
         encoder = _part_of(rows.encoder, places)
         return fit_rows(replace(rows, encoder=encoder, codes=rows.codes[places]), model)
 
-    chooser = _Chooser(cheaper_form(problem), problem, rows.encoder, refit, settings)
+    form = _FORMS[settings.method]
+    chooser = form(cheaper_form(problem), problem, rows.encoder, refit, settings)
     return chooser.selection()
 
 
@@ -192,10 +227,12 @@ def select_counts(m: Marginals, settings: SelectionSettings) -> Selection:
         fit = fit_counts(replace(part, settings=encoder), model)
         return replace(fit, named=has_names(m.encoder))
 
-    return _Chooser(counts_problem(m), None, m.encoder, refit, settings).selection()
+    problem = counts_problem(m, settings.fit_intercept)
+    chooser = _FORMS[settings.method](problem, None, m.encoder, refit, settings)
+    return chooser.selection()
 
 
-class _Chooser:
+class _Chooser(ABC):
     """The choice of features of one problem; `path` grows where that is needed."""
 
     path: PathResult
@@ -225,7 +262,6 @@ class _Chooser:
                 "there are.",
                 n_features=n_features,
             )
-        self.grid = self._grid()
         self._follow(n_features or 0)
         places, penalty = self._choice()
         fit = self.refit(np.sort(places))
@@ -241,16 +277,13 @@ class _Chooser:
             self.encoder,
         )
 
+    @abstractmethod
     def _follow(self, at_least: int) -> None:
-        """Compute the path, down to so many features."""
-        self.path = entry_path(
-            self.problem,
-            self.names,
-            self.grid,
-            tol=self.settings.tol,
-            at_least=at_least,
-            max_passes=self.settings.max_passes,
-        )
+        """Order the features, as far as so many of them; 0 if it is open how many."""
+
+    @abstractmethod
+    def _by_folds(self, folds: Floats) -> tuple[Places, float]:
+        """Return the features that cross-validation chooses, and the penalty."""
 
     def _choice(self) -> tuple[Places, float]:
         """Return the places of the features, and the penalty."""
@@ -259,41 +292,14 @@ class _Chooser:
             return self._first(self._fewest(settings.max_error))
         if settings.n_features is not None:
             return self._first(settings.n_features)
-        if not isinstance(settings.penalty, str):
-            return self._active(float(self.grid[-1]))
         if self.rows is None:
             return self._first(self._by_gcv())
         folds = assign_folds(self.rows, settings.n_folds, settings.random_state)
-        tol = max(settings.tol, _FOLD_TOL)
-        self.cv = cross_validate(self.rows, self.problem, self.grid, folds, tol)
-        best = self.cv.best(one_error=settings.penalty == "cv-1se")
-        return self._active(float(self.grid[best]))
-
-    def _grid(self) -> Floats:
-        """Return the penalties to try, down to the one given."""
-        settings = self.settings
-        grid = penalty_grid(self.problem, settings.n_lambdas, settings.ratio)
-        if isinstance(settings.penalty, str):
-            return grid
-        least = float(settings.penalty)
-        if least >= grid[0]:
-            raise InputError(
-                f"{{penalty}} selects no feature. Choose one below {grid[0]:.4g}.",
-                penalty=settings.penalty,
-            )
-        # The same penalties as ever above it, so that features enter where they do.
-        return grid_down_to(grid, least)
+        return self._by_folds(folds)
 
     def _first(self, k: int) -> tuple[Places, float]:
         """Return the first features in order of entry, and the penalty."""
         return self.path.places[:k], float(self.path.lambdas[k - 1])
-
-    def _active(self, penalty: float) -> tuple[Places, float]:
-        """Return the features with points at a penalty, or the first, and it."""
-        path = self.path
-        where = int(np.abs(path.lasso.lambdas - penalty).argmin())
-        active = path.lasso.active[where, path.places] & ~np.isnan(path.lambdas)
-        return (path.places[active], penalty) if active.any() else self._first(1)
 
     def _fewest(self, cap: float) -> int:
         """Return the least number of features with a certified error of `cap`."""
@@ -340,6 +346,75 @@ class _Chooser:
         return int(np.flatnonzero(risks <= risks.min() * (1 + 1e-9))[0]) + 1
 
 
+class _ForwardChooser(_Chooser):
+    """The choice by forward selection."""
+
+    def _follow(self, at_least: int) -> None:
+        self.path = forward_path(self.problem, self.names, at_least or None)
+
+    def _by_folds(self, folds: Floats) -> tuple[Places, float]:
+        assert self.rows is not None
+        self.cv = cross_validate_forward(
+            self.rows, forward_counts(self.problem), folds
+        )
+        one_error = self.settings.penalty == "cv-1se"
+        return self._first(int(self.cv.n_features[self.cv.best(one_error)]))
+
+
+class _PathChooser(_Chooser):
+    """The choice by Algorithm 1."""
+
+    @cached_property
+    def grid(self) -> Floats:
+        """The penalties to try, down to the one given."""
+        settings = self.settings
+        grid = penalty_grid(self.problem, settings.n_lambdas, settings.ratio)
+        if isinstance(settings.penalty, str):
+            return grid
+        least = float(settings.penalty)
+        if least >= grid[0]:
+            raise InputError(
+                f"{{penalty}} selects no feature. Choose one below {grid[0]:.4g}.",
+                penalty=settings.penalty,
+            )
+        # The same penalties as ever above it, so that features enter where they do.
+        return grid_down_to(grid, least)
+
+    def _follow(self, at_least: int) -> None:
+        self.path = entry_path(
+            self.problem,
+            self.names,
+            self.grid,
+            tol=self.settings.tol,
+            at_least=at_least,
+            max_passes=self.settings.max_passes,
+        )
+
+    def _choice(self) -> tuple[Places, float]:
+        if isinstance(self.settings.penalty, str):
+            return super()._choice()
+        return self._active(float(self.grid[-1]))
+
+    def _by_folds(self, folds: Floats) -> tuple[Places, float]:
+        assert self.rows is not None
+        tol = max(self.settings.tol, _FOLD_TOL)
+        self.cv = cross_validate(self.rows, self.problem, self.grid, folds, tol)
+        best = self.cv.best(one_error=self.settings.penalty == "cv-1se")
+        return self._active(float(self.grid[best]))
+
+    def _active(self, penalty: float) -> tuple[Places, float]:
+        """Return the features with points at a penalty, or the first, and it."""
+        path = self.path
+        assert path.lasso is not None
+        where = int(np.abs(path.lasso.lambdas - penalty).argmin())
+        active = path.lasso.active[where, path.places] & ~np.isnan(path.lambdas)
+        return (path.places[active], penalty) if active.any() else self._first(1)
+
+
+_FORMS = {"forward": _ForwardChooser, "path": _PathChooser}
+METHODS = tuple(_FORMS)
+
+
 def _part_of(encoder: Encoder, places: Places) -> Encoder:
     """Return the encoder of some features, and of no columns but theirs."""
     columns = encoder.columns.take(places.tolist())
@@ -361,30 +436,34 @@ def _columns_in(encoder: Encoder, places: Places) -> Places:
 
 
 class CrossValidation(NamedTuple):
-    """Held-out risk of each penalty.
+    """Held-out risk of each penalty, or of each number of features.
 
     Parameters
     ----------
     lambdas : ndarray of shape (L,)
-        The penalties, falling.
+        The penalties, falling; NaN for a forward selection.
+    n_features : ndarray of shape (L,)
+        The numbers of features, rising, of a forward selection; 0 for penalties.
     risks, standard_errors : ndarray of shape (L,)
         Mean held-out γ, and the standard errors of these means, over the folds.
     mistakes : ndarray of shape (L,)
-        Share of held-out rows that the rule map gets wrong, without any refit.
+        Share of held-out rows that the rule map gets wrong, for penalties without any
+        refit.
     n_folds : int
         Number of folds; fewer than were asked for if there are not as many rows.
     """
 
     lambdas: Floats
+    n_features: Places
     risks: Floats
     standard_errors: Floats
     mistakes: Floats
     n_folds: int
 
     def best(self, one_error: bool = False) -> int:
-        """Return the place of the penalty of least risk, the largest among equals.
+        """Return the place of least risk: the largest penalty, or fewest features.
 
-        With `one_error`, the largest whose risk is within a standard error of that.
+        With `one_error`, the first whose risk is within a standard error of that.
         """
         least = int(self.risks.argmin())
         room = self.standard_errors if one_error else 1e-9 * np.abs(self.risks)
@@ -430,7 +509,71 @@ def cross_validate(
             path = solve_path(rows.part(rest), lambdas, tol)
             risks[k] = inside.risks(path)
         wrong[k] = inside.errors(path)
+    return _averaged(folds, risks, wrong, lambdas=lambdas)
+
+
+def cross_validate_forward(
+    rows: RowsProblem, whole: CountsProblem, folds: Floats
+) -> CrossValidation:
+    """Select without each fold; return the held-out risk of each number of features.
+
+    The ridge penalty of each number is that of least generalised cross-validation in
+    the training part.
+    """
+    d = len(whole.sizes)
+    risks = np.zeros((len(folds), d))
+    wrong = np.zeros((len(folds), d))
+    for k, fold in enumerate(folds):
+        inside = rows.part(fold)
+        train = whole.without(inside.counted())
+        solutions = _nested_path(train, forward_order(train))
+        risks[k] = inside.risks(solutions)
+        wrong[k] = inside.errors(solutions)
+    return _averaged(folds, risks, wrong, n_features=np.arange(1, d + 1))
+
+
+def _nested_path(train: CountsProblem, order: Places) -> LassoPath:
+    """Return refits of the first 1, 2, … features, each at its own ridge penalty."""
+    counts = train.counted(order)
+    alphas = len(order) * _GCV_GRID
+    scores = np.array([nested_fits(counts, alpha).gcv(train.n) for alpha in alphas])
+    best = np.where(np.isfinite(scores), scores, np.inf).argmin(axis=0)
+    d = len(order)
+    places = places_of(order, train.sizes)
+    points = None
+    for j in np.unique(best).tolist():
+        z, intercepts = nested_solutions(counts, float(alphas[j]))
+        if points is None:
+            points = np.zeros_like(z)
+            shifts = np.zeros_like(intercepts)
+        own = best == j
+        points[np.ix_(own, places)] = z[own]
+        shifts[own] = intercepts[own]
+    assert points is not None
+    none = np.full(d, np.nan)
+    active = np.tri(d, dtype=bool)[:, np.argsort(order)]
+    counted = np.zeros(d, np.int64)
+    return LassoPath(none, points, shifts, none, none, active, counted, 0.0)
+
+
+def _averaged(
+    folds: Floats,
+    risks: Floats,
+    wrong: Floats,
+    *,
+    lambdas: Floats | None = None,
+    n_features: Places | None = None,
+) -> CrossValidation:
+    """Return means over the folds, each weighted by its rows."""
+    length = risks.shape[1]
     share = folds.sum(axis=1) / folds.sum()
     mean = share @ risks
     spread = np.sqrt(share @ (risks - mean) ** 2 / max(len(folds) - 1, 1))
-    return CrossValidation(lambdas, mean, spread, share @ wrong, len(folds))
+    return CrossValidation(
+        np.full(length, np.nan) if lambdas is None else lambdas,
+        np.zeros(length, np.int64) if n_features is None else n_features,
+        mean,
+        spread,
+        share @ wrong,
+        len(folds),
+    )

@@ -1,4 +1,4 @@
-"""RenyiSelector: choose features by Algorithm 1, then refit by ridge.
+"""RenyiSelector: choose features, then refit a classifier on them by ridge.
 
 How they are chosen is explained in `renyi.selecting`.
 """
@@ -30,19 +30,31 @@ Floats = NDArray[np.float64]
 
 
 class RenyiSelector(SelectorMixin, CountsClassifier):
-    """Select features by the l1,∞ penalty, and refit a classifier on them by ridge.
+    """Select features, and refit a classifier on them by ridge.
+
+    Forward selection adds, one at a time, the feature that lowers γ most. It needs pair
+    counts alone and finds the best set of its size nearly always. The paper's
+    Algorithm 1 (``method="path"``) penalises the largest point of each feature, and
+    takes many more features or categories.
 
     Parameters
     ----------
     n_features : int, optional
-        Select exactly so many: the first to enter the path of penalties. Those that
-        never enter come later, copies and functions of other features last.
+        Select exactly so many: the first in order of entry. On a path of penalties
+        those that never enter come later, copies and functions of others last.
+    method : {"forward", "path"}, default="forward"
+        Forward selection, or the path of penalties of Algorithm 1.
     penalty : {"cv", "cv-1se"} or float, default="cv"
-        The penalty λ of Algorithm 1, if neither `n_features` nor `max_error` is given.
-        "cv" takes that of least held-out risk γ, "cv-1se" the largest within one
-        standard error of it. From marginals alone nothing can be held out: there "cv"
-        takes the number of features of least generalised cross-validation after the
-        refit.
+        What decides if neither `n_features` nor `max_error` is given. "cv" takes the
+        number of features, or the penalty of Algorithm 1, of least held-out risk γ.
+        "cv-1se" takes the fewest features, or the largest penalty, within one standard
+        error of it. Pair counts alone have no rows to hold out: there "cv" takes the
+        number of features of least generalised cross-validation after the refit. A
+        number is the λ of Algorithm 1, and needs ``method="path"``.
+    fit_intercept : bool, default=True
+        Whether scores have an intercept without a penalty, in Algorithm 1 and in the
+        refit. The paper has none: ``method="path", fit_intercept=False`` is its
+        Algorithm 1 to the letter.
     refit_alpha : float or {"auto", "loo"}, default="auto"
         Ridge penalty of the refit, see `RenyiClassifier`.
     max_error : float, optional
@@ -79,11 +91,12 @@ class RenyiSelector(SelectorMixin, CountsClassifier):
         The penalty at which they were selected; with a number of features, where the
         last of them entered (NaN, if it needs no points at any penalty). If held-out
         rows are answered best without any feature, the first to enter is kept, and
-        this is where it did.
+        this is where it did. NaN for a forward selection.
     path_ : PathResult
-        The whole path.
+        The features in order of entry, with what the first k of them are worth.
     cv_ : CrossValidation or None
-        Held-out risks and mistakes by penalty, if they were asked for. Features are
+        Held-out risks and mistakes by number of features or by penalty, if these
+        decided. Features are
         selected anew in each fold: an honest estimate, where leave-one-out of
         `classifier_` is not.
     classifier_ : RenyiClassifier
@@ -111,7 +124,9 @@ class RenyiSelector(SelectorMixin, CountsClassifier):
     def __init__(
         self,
         n_features: int | None = None,
+        method: str = "forward",
         penalty: float | str = "cv",
+        fit_intercept: bool = True,
         refit_alpha: float | str = "auto",
         max_error: float | None = None,
         order: int = 1,
@@ -125,7 +140,9 @@ class RenyiSelector(SelectorMixin, CountsClassifier):
         random_state: Seed = 0,
     ) -> None:
         self.n_features = n_features
+        self.method = method
         self.penalty = penalty
+        self.fit_intercept = fit_intercept
         self.refit_alpha = refit_alpha
         self.max_error = max_error
         self.order = order

@@ -222,7 +222,9 @@ class CountsProblem(_Points):
         Q, F, priors = ((self.n * a - other.n * b) / left for a, b in pairs)
         # What is left of categories without rows is rounding.
         Q[np.abs(Q) < _DUST] = 0
-        return CountsProblem(Q, F, priors, self.sizes, left, steps=self.steps)
+        return CountsProblem(
+            Q, F, priors, self.sizes, left, self.fit_intercept, self.steps
+        )
 
     def counted(self, features: Places) -> CountsProblem:
         """Return the problem of some features, in this order."""
@@ -232,7 +234,9 @@ class CountsProblem(_Points):
         Q = self.Q[np.ix_(own, own)]
         F = self.F[own]
         sizes = self.sizes[features]
-        return CountsProblem(Q, F, self.priors, sizes, self.n, steps=self.steps)
+        return CountsProblem(
+            Q, F, self.priors, sizes, self.n, self.fit_intercept, self.steps
+        )
 
     def move_to(self, z: Floats) -> None:
         """Take these points, with their state."""
@@ -337,7 +341,7 @@ class RowsProblem(_Points):
         weights = None if (left == 1).all() else left
         return RowsProblem(
             self.codes[:, held], self.sizes, self.y[held], self.n_classes, weights,
-            steps=self.steps,
+            self.fit_intercept, self.steps,
         )  # fmt: skip
 
     def counted(self, features: Places | None = None) -> CountsProblem:
@@ -351,7 +355,9 @@ class RowsProblem(_Points):
         classes = indicators * self.shares[:, None]
         F = label_sums(codes, sizes, classes)
         priors = classes.sum(axis=0)
-        return CountsProblem(Q, F, priors, sizes, self.n, steps=self.steps)
+        return CountsProblem(
+            Q, F, priors, sizes, self.n, self.fit_intercept, self.steps
+        )
 
     def _prepare(self) -> None:
         """Compute what only paths need."""
