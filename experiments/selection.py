@@ -35,7 +35,16 @@ _STYLES = ("C0o-", "C1s--", "C2^:")
 _LINE = {"markersize": 3, "markerfacecolor": "none", "linewidth": 1.2}
 _SHOWN = (1, 2, 3, 5, 8, 12)  # numbers of features in the table for people
 
-keys = table1.keys
+
+
+def keys(settings: Mapping[str, Any]) -> list[str]:
+    """Return the pieces: every data set in turn, split after split.
+
+    >>> keys({"splits": 2, "datasets": ["votes", "credit"]})
+    ['credit 0 all', 'votes 0 all', 'credit 1 all', 'votes 1 all']
+    """
+    every = table1.keys(settings)
+    return [key for key in every if key.endswith(table1.ALL)]
 
 
 def numbers(d: int) -> list[int]:
