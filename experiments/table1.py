@@ -28,7 +28,7 @@ DATASETS = ("adult", "kr-vs-kp", "promoters", "credit", "votes")
 EXTRAS = ("matplotlib", "highspy")
 OPTIONS = {
     "splits": command.Option(100, "random 70/30 splits of each data set"),
-    "pairs": command.Option(10, "of them, splits of adult with columns of pairs", 0),
+    "pairs": command.Option(3, "of them, splits of adult with pairs of columns", 0),
     "datasets": command.Option(DATASETS, "bundled data sets"),
 }
 # What the rows and columns are before anything is trained. The paper does not say; its
