@@ -694,6 +694,7 @@ default="auto"
         self,
         marginals: Marginals | None = None,
         *,
+        title: str | None = None,
         X: Any = None,
         y: Any = None,
         path: PathResult | None = None,
@@ -709,6 +710,8 @@ default="auto"
         ----------
         marginals : Marginals, optional
             Counts for the certificate; by default those of the training rows.
+        title : str, optional
+            The question that the model answers, such as "Will White win?".
         X, y : rows and their classes, optional
             Rows that were not used in training. They add an error rate, a calibration
             curve and a table of classes. The page contains none of these rows.
@@ -736,7 +739,13 @@ default="auto"
             raise ValueError("X and y go together: give both or neither.")
         heldout = None if X is None else (X, y)
         return build.report(
-            fit, marginals, heldout=heldout, path=path, bounds=bounds, card=card
+            fit,
+            marginals,
+            title=title,
+            heldout=heldout,
+            path=path,
+            bounds=bounds,
+            card=card,
         )
 
     def save(self, path: str | os.PathLike[str]) -> None:
