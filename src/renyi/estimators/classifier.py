@@ -303,7 +303,7 @@ default="auto"
     alpha_ : float
         The penalty used.
     alpha_choice_ : AlphaChoice
-        How alpha was chosen, with the estimated error on new rows.
+        How alpha was chosen, with the error to expect on new rows.
     scorecard_ : Scorecard
         The model as a table of points.
     certificate_ : Certificate
@@ -323,7 +323,7 @@ default="auto"
     certify : Compute a certificate for other counts, or a bound from unseen rows.
     RenyiSelector : Choose a few columns, and train on them.
     CrossFitClassifier : Get a bound from the training rows themselves.
-    MinimaxClassifier : Minimise the worst error itself.
+    MinimaxClassifier : Minimise the worst-case error itself.
 
     Notes
     -----

@@ -1,7 +1,7 @@
-"""MinimaxClassifier: the rule with the smallest provable worst error, as an estimator.
+"""MinimaxClassifier: the rule with the smallest guarantee, as an estimator.
 
-It minimises the worst error itself, over all distributions with the marginals, where
-`RenyiClassifier` minimises a quadratic bound on it.
+It minimises the worst-case error itself, over all distributions with the marginals,
+where `RenyiClassifier` minimises a quadratic bound on it.
 
 A sample does not have the marginals of its population. With `margin` = η the guarantee
 holds for all marginals within η standard errors of the sample's. This adds
@@ -36,7 +36,7 @@ class RuleClassifier(CountsClassifier):
 
     @property
     def guarantee_(self) -> float:
-        """Guarantee of `rule_proba`; `predict` has at most twice this worst error."""
+        """Guarantee of `rule_proba`; the guarantee of `predict` is twice as large."""
         check_is_fitted(self)
         return self.rule_.guarantee
 
@@ -60,7 +60,7 @@ class RuleClassifier(CountsClassifier):
 
 
 class MinimaxClassifier(RuleClassifier):
-    """Classify by the rule with the smallest worst error that pair counts can prove.
+    """Classify by the rule with the smallest guarantee that pair counts can prove.
 
     Use it when the guarantee itself matters, on tables of up to some hundred
     categories. It needs a solver (the extra ``exact``) and takes longer than
@@ -88,15 +88,14 @@ class MinimaxClassifier(RuleClassifier):
     Attributes
     ----------
     guarantee_ : float
-        Proved worst error of `rule_proba` over all populations with the same pair
-        counts (with `margin`, also over populations with similar ones). The worst
-        error of `predict` is at most twice as large. If the counts were not counted
-        from rows, no population may have them, and the guarantee is meaningless.
-        method="exact" detects this, "lp" may not.
+        Upper bound on the error rate of `rule_proba` over all populations with the same
+        pair counts (with `margin`, also with similar ones). For `predict` it is twice
+        as large. Counts that were edited or rounded may belong to no population. Then
+        the guarantee is meaningless; method="exact" detects this, "lp" may not.
     note_ : str
         Why the guarantee says little about new rows, if there are few training rows.
-        With more categories than rows the guarantee tends to 0, unlike the error on
-        new rows. Empty if there are enough rows.
+        With more categories than rows the guarantee tends to 0, unlike the error to
+        expect. Empty if there are enough rows.
     rule_ : MinimaxRule
         The rule.
     result_ : MinimaxResult or None
@@ -106,7 +105,7 @@ class MinimaxClassifier(RuleClassifier):
 
     See Also
     --------
-    minimax : Compute the smallest possible worst error, and the rule that attains it.
+    minimax : Compute the smallest possible guarantee, and the rule that attains it.
     RenyiClassifier : Train in closed form, without a solver.
 
     Notes
