@@ -601,8 +601,6 @@ def test_what_does_not_go_together_is_refused():
         certify(clf, X, y, level="lp")
     with pytest.raises(ValueError, match="separable=True needs marginals"):
         certify(clf, X, y, separable=True)
-    with pytest.raises(ValueError, match="class 'green', which the model does not"):
-        certify(clf, X, y.where(y.index > 3, "green"))
     with pytest.raises(ValueError, match="confidence"):
         certify(clf, X, y, confidence=95)
     with pytest.raises(ValueError, match="at least two rows"):
