@@ -320,6 +320,7 @@ _REPORT = f"""write a self-contained HTML page about a model, and its figures as
 MODEL  {_MODEL}
 [MARGINALS]  {_MARGINALS} (default: MODEL's own)
 -o --out FILE  where to write (default: MODEL's name with .report.html)
+--title TEXT  the question that the model answers, such as "Will White win?"
 either --level {{closed,lp,exact}}  show bounds up to a linear program, or to the exact
     worst case
 {_EXACT}

@@ -565,6 +565,7 @@ default="auto"
         self,
         marginals: Marginals | None = None,
         *,
+        title: str | None = None,
         X: Any = None,
         y: Any = None,
         path: PathResult | None = None,
@@ -579,6 +580,8 @@ default="auto"
         ----------
         marginals : Marginals, optional
             Counts that the certificate is of; by default those of the training.
+        title : str, optional
+            The question that the model answers, such as "Will White win?".
         X, y : rows and their classes, optional
             Rows that were not used in training: they give an error, a calibration
             curve and a table of classes, and none of them is kept.
@@ -606,7 +609,13 @@ default="auto"
             raise ValueError("X and y go together: give both or none.")
         heldout = None if X is None else (X, y)
         return build.report(
-            fit, marginals, heldout=heldout, path=path, bounds=bounds, card=card
+            fit,
+            marginals,
+            title=title,
+            heldout=heldout,
+            path=path,
+            bounds=bounds,
+            card=card,
         )
 
     def save(self, path: str | os.PathLike[str]) -> None:

@@ -70,6 +70,7 @@ _EXPORT = f"""write a genotype model as score files of other programs
 _REPORT = f"""write a self-contained HTML page about a genotype model
 {_MODEL}
 -o --out FILE  where to write (default: MODEL's name with .report.html)
+--title TEXT  the question that the model answers
 --json
 --memory SIZE
 """

@@ -36,7 +36,7 @@ from renyi.formatting import at_least, capitalised, number_of_rows
 from renyi.marginals.marginals import Marginals
 from renyi.report import summary
 from renyi.report.page import FEW, FORMAT, VERSION, Report
-from renyi.report.summary import Entry, name
+from renyi.report.summary import Entry, quoted
 from renyi.rules import decide
 from renyi.scorecard import Scorecard, by_importance
 from renyi.selection import PathResult
@@ -65,6 +65,7 @@ def report(
     model: Fit | FittedModel,
     marginals: Marginals | None = None,
     *,
+    title: str | None = None,
     heldout: tuple[object, ArrayLike] | None = None,
     path: PathResult | None = None,
     bounds: BoundReport | None = None,
@@ -97,7 +98,7 @@ def report(
     facts: Entry = {
         "format": FORMAT,
         "version": VERSION,
-        "title": f"Report of a model for {name(target)}",
+        "title": title or f"Model of {quoted(target)}",
         "summary": summary.summary(target, own, counted, unseen, whose),
         "warnings": summary.warnings(own, counted, tested),
         "headline": summary.headline(own, counted, unseen, errors, shares, whose),
