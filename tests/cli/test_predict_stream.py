@@ -259,11 +259,7 @@ def generate(n: int, name: str) -> pd.DataFrame:
 @pytest.mark.long
 @pytest.mark.parametrize(
     ("ending", "few", "many"),
-    [
-        ("parquet", 100_000, 1_000_000),
-        pytest.param("parquet", 200_000, 2_000_000, marks=pytest.mark.long),
-        pytest.param("csv", 1_000_000, 5_000_000, marks=pytest.mark.long),
-    ],
+    [("parquet", 200_000, 2_000_000), ("csv", 1_000_000, 5_000_000)],
 )
 def test_memory_is_flat(ending: str, few: int, many: int, good: Good) -> None:
     good("fit", save(table(2000)), *FIT)
