@@ -107,7 +107,6 @@ NOT_YET = {  # paths that are not clean yet; to be emptied
     "src/renyi/cli/marginals.py",
     "src/renyi/cli/methods.py",
     "src/renyi/cli/output.py",
-    "src/renyi/cli/parser.py",
     "src/renyi/cli/predict.py",
     "src/renyi/cli/process.py",
     "src/renyi/cli/report.py",

@@ -14,7 +14,9 @@ from textwrap import fill
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    import numpy as np
     import pandas as pd
+    from numpy.typing import NDArray
 
 _ROUNDING = 1e-9  # of a share; a smaller excess does not change the last digit
 WIDTH = 80
@@ -69,6 +71,16 @@ def either(words: Sequence[str]) -> str:
     return " or ".join(filter(None, [", ".join(words[:-1]), words[-1]]))
 
 
+def listed(names: Sequence[str]) -> str:
+    """Return some names, and how many more there are.
+
+    >>> print(listed(["a", "b"]))
+    'a', 'b'
+    """
+    more = f" and {len(names) - 8:,} more" if len(names) > 8 else ""
+    return ", ".join(map(repr, names[:8])) + more
+
+
 def number_of(count: float, what: str) -> str:
     """Return a count with its noun, in the singular or plural.
 
@@ -100,6 +112,20 @@ def rounded_down(share: float, digits: int = 4) -> float:
     """Return a lower bound with few digits."""
     unit = 10.0**digits
     return math.floor(unit * (share + _ROUNDING)) / unit
+
+
+def four_digits(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return shares with four significant digits each, or 22 decimals if these are few.
+
+    >>> import numpy as np
+    >>> four_digits(np.array([0.123456, 0.00001234567, 0.0, 1.0])).tolist()
+    [0.1235, 1.235e-05, 0.0, 1.0]
+    """
+    import numpy as np
+
+    size = np.floor(np.log10(np.maximum(np.abs(values), 1e-22)))
+    unit = 10.0 ** np.minimum(3 - size, 22)  # a power of ten that a float is exactly
+    return np.asarray(np.round(values * unit) / unit)
 
 
 def printable(text: str) -> str:

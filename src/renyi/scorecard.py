@@ -297,7 +297,7 @@ class Scorecard:
                     "model."
                 )
         whose = f"The target {m.target!r} of the marginals"
-        classes = class_places(self, m.classes, whose, "")
+        classes = class_places(self, m.classes, whose)
         same = tuple(m.feature_names) == tuple(names)
         return m if same else m.select(names), classes
 
@@ -602,15 +602,14 @@ def scorecard_of(model: object) -> Scorecard:
 
 
 def class_places(
-    card: Scorecard, labels: Sequence[Label], whose: str, advice: str
+    card: Scorecard, labels: Sequence[Label], whose: str
 ) -> NDArray[np.intp]:
     """Return the positions of classes among the model's; unknown ones are an error."""
     known = {label_text(label): k for k, label in enumerate(card.classes)}
     for label in labels:
         if label is None or label_text(label) not in known:
             raise ValueError(
-                f"{whose} has the class {label!r}, which the model does not "
-                f"know{advice}."
+                f"{whose} has the class {label!r}, which the model does not know."
             )
     return np.array([known[label_text(label)] for label in labels], np.intp)
 
