@@ -2,7 +2,7 @@
 
     python docs/study/make_study.py
 
-300 samples come from two ancestries. 600 variants have other frequencies in each; 60
+300 samples come from two ancestries. 200 variants have other frequencies in each; 15
 of them change the risk of a disease, and so does the ancestry. The first 200 samples
 are ``study``, the others ``other``. No real genotype is in these files.
 """
@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 
 HERE = Path(__file__).parent
 SAMPLES = 300
-VARIANTS = 600
-CAUSAL = 60
+VARIANTS = 200
+CAUSAL = 15
 BED_CODES = np.array([3, 2, 0])  # no, one and two copies of A1
 MISSING = 1
 
@@ -47,7 +47,7 @@ def write_components(stem: str, component: NDArray[np.float64]) -> None:
 
 def main() -> None:
     """Draw samples, genotypes and cases; write both parts."""
-    rng = np.random.default_rng(2)
+    rng = np.random.default_rng(0)
     ancestry = rng.integers(0, 2, SAMPLES)
     first = rng.uniform(0.03, 0.5, VARIANTS)
     second = np.clip(first + rng.normal(0, 0.08, VARIANTS), 0.02, 0.6)

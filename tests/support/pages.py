@@ -31,8 +31,8 @@ _DECIMAL = re.compile(r"(?<![\w.])[-+]?\d[\d,]*\.\d+(?:e[-+]?\d+)?(?![\w])")
 _RELATIVE = Decimal("1e-6")  # numbers with more digits than a machine agrees on
 _CONSOLE = re.compile(
     r"^\.\. code-block:: console\n\n((?:(?:   .*)?\n)+)"
-    r"|^```(sh|python)\n(.*?)^```$",
-    re.MULTILINE | re.DOTALL,
+    r"|^```(sh|python)\n((?:(?!```).*\n)*)```$",
+    re.MULTILINE,
 )
 _COMMAND = re.compile(r"^\$ ((?:.*\\\n)*.*)\n((?:(?!\$ ).*\n)*)", re.MULTILINE)
 _FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
