@@ -52,6 +52,8 @@ FLOOR_ROWS = 0.01
 ROWS_PER_INDICATOR = 100
 # Most multiplications that leave-one-out may take.
 AFFORDABLE = 1e10
+# Most pairs of categories to look up for the leverages of a sample.
+_LOOKUPS = 2e8
 _ROW_BLOCK = 4096
 _BLOCK = 64  # block size of LAPACK's reflections
 INDEFINITE = (
@@ -203,6 +205,7 @@ class LeftOut(NamedTuple):
     weights: Floats
     sample_weight: Floats
     leverage: float  # the mean
+    complete: bool = True  # no row was dropped because the fit interpolates it alone
 
 
 def leave_out(rows: Rows, scores: Floats, leverage: Floats) -> LeftOut:
@@ -215,8 +218,57 @@ def leave_out(rows: Rows, scores: Floats, leverage: Floats) -> LeftOut:
     left_out = target - (target - scores[defined]) / (1 - h[defined, None])
     mean = float(np.average(h, weights=weights) if np.ndim(leverage) else leverage)
     return LeftOut(
-        left_out, rows.y[defined], weights[defined], sample_weight[defined], mean
+        left_out,
+        rows.y[defined],
+        weights[defined],
+        sample_weight[defined],
+        mean,
+        bool(defined.all()),
     )
+
+
+def row_leverages(
+    rows: Rows, equations: Moments, alpha: float, total: float
+) -> Floats | None:
+    """Return the leverage of each row of a sample; all rows together weigh `total`.
+
+    The sum over pairs of a row's categories uses the inverse of A + alpha. The result
+    is None if that costs too much, or if A is sparse; use the mean leverage then.
+    """
+    A = equations.A
+    d, n = rows.codes.shape
+    if is_sparse(A) or len(A) ** 3 > AFFORDABLE or n * d * d > _LOOKUPS:
+        return None
+    inverse = _inverse(A, alpha)
+    if inverse is None:
+        return None
+    D = len(inverse)
+    from_centre = inverse @ equations.centre
+    constant = float(equations.centre @ from_centre) + equations.fit_intercept
+    flat = inverse.ravel()
+    places = rows.codes.astype(np.int64) + offsets(rows.sizes)[:-1][:, None]
+    squares = np.full(n, constant)
+    for i in range(d):
+        start = places[i] * D
+        squares += flat[start + places[i]] - 2 * from_centre[places[i]]
+        for j in range(i):
+            squares += 2 * flat[start + places[j]]
+    unit = 1.0 if rows.unit is None else rows.unit
+    return np.asarray(unit * np.maximum(squares, 0) / total)
+
+
+def _inverse(A: Floats, alpha: float) -> Floats | None:
+    """Return the inverse of ``A + alpha·I``; None if it is not positive definite."""
+    if alpha == 0:
+        values, vectors = eigen(A)
+        return np.asarray((vectors * pseudo_inverse(values)) @ vectors.T)
+    try:
+        L = cholesky(A, alpha)
+    except ValueError:
+        return None
+    lower, info = scipy.linalg.lapack.dpotri(L, lower=1, overwrite_c=1)
+    assert info == 0
+    return np.asarray(np.tril(lower) + np.tril(lower, -1).T)
 
 
 class Moments(NamedTuple):
