@@ -21,7 +21,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from renyi import __version__
 from renyi.certificates.error_table import error_table
-from renyi.certificates.heldout import read_rows
+from renyi.certificates.heldout import UNKNOWN, read_rows
 from renyi.certificates.record import BoundReport, Certificate
 from renyi.certificates.text import ALONE, ranking_lines
 from renyi.certification import certify
@@ -392,23 +392,31 @@ def _path(path: PathResult) -> list[Entry]:
 
 
 def _heldout(card: Scorecard, c: Certificate, X: object, y: ArrayLike) -> Entry:
-    """Return sums over held-out rows."""
+    """Return sums over held-out rows.
+
+    Rows whose class the model does not know count in the certificate alone: they have
+    no place in the other figures.
+    """
     rows = read_rows(card, X, y)
-    p = card.probabilities(rows.codes)
+    known = rows.y != UNKNOWN
+    codes = rows.codes[:, known]
+    truth = rows.y[known]
+    p = card.probabilities(codes)
     K = card.n_classes
-    answers = decide(card.mapped.estimates(rows.codes))
+    answers = decide(card.mapped.estimates(codes))
     confusion = np.zeros((K, K), np.int64)
-    np.add.at(confusion, (rows.y, answers), 1)
-    right = p[np.arange(len(rows.y)), rows.y]
+    np.add.at(confusion, (truth, answers), 1)
+    right = p[np.arange(len(truth)), truth]
     if K == 2:
         probability = p[:, 1]
-        hit = rows.y == 1
+        hit = truth == 1
     else:
         probability = p.max(axis=1)
-        hit = p.argmax(axis=1) == rows.y
+        hit = p.argmax(axis=1) == truth
     both = K == 2 and 0 < hit.sum() < len(hit)
     return {
         "rows": len(rows.y),
+        "unknown": int((~known).sum()),
         "certificate": c.to_dict(),
         "confusion": confusion.tolist(),
         "bins": _bins(probability, hit),
