@@ -152,7 +152,8 @@ def certify(
         error. Rows must be independent of each other and not used in training; a
         warning tells if their counts are those of the training rows.
     y : sequence of labels, optional
-        Classes of the rows. A class that the model does not know is an error.
+        Classes of the rows. A row whose class the model does not know counts as an
+        error.
     level : {"closed", "lp", "exact"}
         How far to go for the model's own rule: the closed form, and the bound by pairs
         within the classes where m has them; a linear program; the exact worst case.
@@ -393,7 +394,14 @@ def _certify_rows(
             f"{not_of_rows} needs marginals, but rows were given: build marginals with "
             "Marginals.from_data(X, y)."
         )
-    rows = heldout.read_rows(card, X, y)
+    return certify_heldout(model, heldout.read_rows(card, X, y), confidence)
+
+
+def certify_heldout(
+    model: object, rows: heldout.HeldoutRows, confidence: float | None = None
+) -> Certificate:
+    """Return what held-out rows prove of a model, as it sees them."""
+    card = scorecard_of(model)
     mapped = card.mapped
     own = getattr(model, "classifier_", model)  # by which it answers
     rule = getattr(own, "rule", "map")
@@ -404,16 +412,26 @@ def _certify_rows(
         moved = mapped.estimates(rows.codes)
     t = moved if rule == "map" else rows.t
     answers = rules.answers(t, rows.codes, rule, seed)
-    bounds = heldout.heldout_bounds(
-        rows.t, rows.y, answers, *heldout.row_points(card), confidence
-    )
+    has_unknown = bool((rows.y == card.n_classes).any())
+    t, points = _extended(rows.t, card, has_unknown)
+    bounds = heldout.heldout_bounds(t, rows.y, answers, *points, confidence)
     if mapped is not card:
-        points = heldout.row_points(mapped)
+        moved, points = _extended(moved, mapped, has_unknown)
         bound = heldout.heldout_map(moved, rows.y, *points, confidence)
         bounds = bounds._replace(bounds={**bounds.bounds, "map": bound})
     suspect = _has_training_counts(model, card, rows)
     notes: tuple[Warned, ...] = (("training-rows", text.TRAINING_ROWS),) * suspect
     return of_unseen_rows(bounds, card, rule, len(rows.y), "heldout", confidence, notes)
+
+
+def _extended(
+    t: NDArray[np.float64], card: Scorecard, has_unknown: bool
+) -> tuple[NDArray[np.float64], heldout.RowPoints]:
+    """Return estimates and points, with one more class if some rows need it."""
+    points = heldout.row_points(card)
+    if not has_unknown:
+        return t, points
+    return np.pad(t, ((0, 0), (0, 1))), points.with_unknown_class()
 
 
 def of_unseen_rows(
@@ -451,7 +469,8 @@ def _has_training_counts(
     digest of the training data the counts of each category are all there is.
     """
     columns = card.encoder.columns
-    if (rows.codes >= columns.sizes[:, None]).any():
+    unknown = bool((rows.y == card.n_classes).any())
+    if unknown or (rows.codes >= columns.sizes[:, None]).any():
         return False
     counts = class_label_counts(rows.codes, columns.sizes, rows.y, card.n_classes)
     trained = getattr(model, "data_digest_", None)

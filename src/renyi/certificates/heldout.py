@@ -58,8 +58,9 @@ from renyi.certificates.closed_form import closed_form
 from renyi.counting.onehot import offsets
 from renyi.encoding import recoding
 from renyi.encoding import rules as column_rules
+from renyi.encoding.columns import label_text
 from renyi.marginals.marginals import Marginals
-from renyi.scorecard import Scorecard, class_places, class_points
+from renyi.scorecard import Scorecard, class_points
 from renyi.solvers.calibration import of_slope
 from renyi.validation import InputError, check_share
 
@@ -81,7 +82,7 @@ class HeldoutRows(NamedTuple):
 
     codes: Codes  # (features, n)
     t: Floats  # (n, K) estimates, neither clipped nor projected
-    y: NDArray[np.intp]  # places of the classes among the model's
+    y: NDArray[np.intp]  # places of the classes among the model's; K is any other
 
 
 class HeldoutBounds(NamedTuple):
@@ -94,24 +95,50 @@ class HeldoutBounds(NamedTuple):
 
 
 def read_rows(card: Scorecard, X: object, y: object) -> HeldoutRows:
-    """Return rows as a model sees them; an unknown class is an error."""
+    """Return rows of a table as a model sees them."""
     codes = card.encoder.transform(X)
     labels, of_row = column_rules.distinct(column_rules.check_labels(y, codes.shape[1]))
-    advice = ": leave its rows out, and the certificate covers the other classes only"
-    places = class_places(card, labels.tolist(), "y", advice)
-    # Rows that are sorted come in random order again, the same every time.
-    order = np.random.default_rng(0).permutation(codes.shape[1])
+    known = {label_text(label): k for k, label in enumerate(card.classes)}
+    texts = [label_text(label) for label in labels.tolist()]
+    places = np.array([known.get(text, len(known)) for text in texts], np.intp)
+    return shuffled_rows(card, codes, places[of_row])
+
+
+def shuffled_rows(card: Scorecard, codes: Codes, y: NDArray[np.intp]) -> HeldoutRows:
+    """Return rows of codes in random order, the same every time: they may be sorted.
+
+    The place of a class that the model does not know is the number of its classes.
+    """
+    order = np.random.default_rng(0).permutation(len(y))
     codes = codes[:, order]
-    return HeldoutRows(codes, card.estimates(codes), places[of_row[order]])
+    return HeldoutRows(codes, card.estimates(codes), y[order])
 
 
-def row_points(card: Scorecard) -> tuple[Floats, Floats, NDArray[np.intp]]:
-    """Return points, intercepts and sizes of all that a row may hold.
+class RowPoints(NamedTuple):
+    """Points, intercepts and sizes of all that a row may hold."""
+
+    P: Floats
+    b: Floats
+    sizes: NDArray[np.intp]
+
+    def with_unknown_class(self) -> RowPoints:
+        """Return the points with one more class, whose estimate is 0 at every row.
+
+        The other estimates sum to 1, so no rule answers this class: its rows are
+        errors, and all bounds hold for them, too.
+        """
+        K = len(self.b)
+        b = np.append(self.b + 1 / K, 0.0) - 1 / (K + 1)
+        return RowPoints(np.pad(self.P, ((0, 0), (0, 1))), b, self.sizes)
+
+
+def row_points(card: Scorecard) -> RowPoints:
+    """Return the points of a model's rows.
 
     Each feature has one category more, for labels that training never saw.
     """
     sizes = card.encoder.columns.sizes + 1
-    return card.per_class(card.tables[0]), class_points(card)[1], sizes
+    return RowPoints(card.per_class(card.tables[0]), class_points(card)[1], sizes)
 
 
 def heldout_bounds(

@@ -156,10 +156,10 @@ model:
 --calibration {{auto,temperature,affine,discriminant,none}}  auto, temperature, affine,
     discriminant or none
 --no-intercept  fit the paper's literal form
---seed N  seed of random answers, and of the halves
-a certificate for the population:
---confidence SHARE  train on two halves that certify each other
---method {{average,mixture}}  deploy the mean of both (default), or draw one
+--seed N  seed of random answers, and of the rows held out
+a bound on the error in the population:
+--confidence SHARE  hold out rows, and bound the error by them
+--holdout SHARE  how many of the rows to hold out (default 0.3)
 """
 _PREDICT = f"""predict the rows of a table with a model
 MODEL  {_MODEL}

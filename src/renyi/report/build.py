@@ -82,7 +82,7 @@ def report(
         trained is not None and trained.matches(marginals.digest)
     )
     whose = "it learned from" if same else "of the marginals given here"
-    tested = None if heldout is None else certify(fit, *heldout)
+    tested = fit.heldout if heldout is None else certify(fit, *heldout)
     unseen = tested
     if tested is not None and "training-rows" in tested.warning_codes:
         unseen = None  # rows that it may have learned from show nothing
@@ -396,9 +396,9 @@ def _heldout(card: Scorecard, c: Certificate, X: object, y: ArrayLike) -> Entry:
     p = card.probabilities(rows.codes)
     K = card.n_classes
     answers = decide(card.mapped.estimates(rows.codes))
-    confusion = np.zeros((K, K), np.int64)
+    confusion = np.zeros((K + 1, K), np.int64)  # the last row: unknown classes
     np.add.at(confusion, (rows.y, answers), 1)
-    right = p[np.arange(len(rows.y)), rows.y]
+    right = np.pad(p, ((0, 0), (0, 1)))[np.arange(len(rows.y)), rows.y]
     if K == 2:
         probability = p[:, 1]
         hit = rows.y == 1
@@ -409,7 +409,7 @@ def _heldout(card: Scorecard, c: Certificate, X: object, y: ArrayLike) -> Entry:
     return {
         "rows": len(rows.y),
         "certificate": c.to_dict(),
-        "confusion": confusion.tolist(),
+        "confusion": confusion[:K].tolist(),
         "bins": _bins(probability, hit),
         "log_loss": float(log_losses(right).mean()),
         "auc": [*auc(probability, hit)] if both else None,
