@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -406,6 +407,36 @@ def test_certificate_is_that_of_the_rows(K, rule):
     assert c.n_indicators == sizes.sum()
 
 
+@pytest.mark.parametrize("rule", rules.RULES)
+@pytest.mark.parametrize("K", [2, 3])
+def test_rows_of_an_unknown_class_are_errors(K, rule):
+    """As of a scorecard that has this class, and points for the others only."""
+    rng = np.random.default_rng(K)
+    table, clf = fitted(K, rng, rule)
+    X, y = rows_of(table, 300, rng)
+    y = y.where(y.index % 20 != 3, "zzz")
+    c = certify(clf, X, y, confidence=0.8)
+    wrong = int((clf.predict(X) != y).sum())
+    assert c.observed_error == wrong / 300
+    assert c.sampled_error == heldout.clopper_pearson(wrong, 300, 0.8)
+    card = clf.scorecard_
+    P, b, _ = heldout.row_points(card)
+    ends = np.cumsum(card.encoder.columns.sizes + 1) - 1  # labels never seen
+    wider = replace(
+        card,
+        classes=(*card.classes, "zzz"),
+        z=np.pad(np.delete(P, ends, axis=0), ((0, 0), (0, 1))),
+        intercept=np.append(b + 1 / K, 0) - 1 / (K + 1),
+        calibration=None,
+    )
+    expected = certify(wider, X, y, confidence=0.8)
+    if card.mapped is card:
+        assert c.bounds["map"] == pytest.approx(expected.bounds["map"])
+    assert c.bounds["sharp"] == pytest.approx(expected.bounds["sharp"])
+    assert c.gamma == pytest.approx(expected.gamma)
+    assert (card.mapped.estimates(card.encoder.transform(X)).max(axis=1) > 0).all()
+
+
 def test_scorecards_and_labels_by_their_text():
     table, clf = fitted(3, np.random.default_rng(0))
     X, y = rows_of(table, 200, np.random.default_rng(1))
@@ -498,8 +529,6 @@ def test_what_does_not_go_together_is_refused():
         certify(clf, X, y, level="lp")
     with pytest.raises(ValueError, match="separable=True needs marginals"):
         certify(clf, X, y, separable=True)
-    with pytest.raises(ValueError, match="class 'green', which the model does not"):
-        certify(clf, X, y.where(y.index > 3, "green"))
     with pytest.raises(ValueError, match="confidence"):
         certify(clf, X, y, confidence=95)
     with pytest.raises(ValueError, match="at least two rows"):
