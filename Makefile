@@ -26,7 +26,7 @@ help:
 	@echo "make test-floors  every test with the oldest versions that are admitted"
 	@echo "make test-pythons  every test with the newer Pythons (PYTHONS) that are here"
 	@echo "make fuzz       a million mutated files (INPUTS); findings go to fuzz-found"
-	@echo "make lint       ruff, mypy and the direction of imports"
+	@echo "make lint       ruff, mypy, the direction of imports, plain words"
 	@echo "make format     let ruff rewrite what lint would complain about"
 	@echo "make bench      the benchmarks, peers in the same run"
 	@echo "make paper      the paper's experiments, resumable, into results/"
@@ -99,6 +99,7 @@ lint: $(VENV)/.installed-lint
 	$(BIN)/python -m ruff format --check
 	$(BIN)/python -m mypy
 	$(BIN)/lint-imports --no-logo
+	$(BIN)/python scripts/lint_words.py
 
 format: $(VENV)/.installed-lint
 	$(BIN)/python -m ruff check --fix
@@ -116,9 +117,11 @@ paper: $(VENV)/.installed-exact,fast,plot
 		OMP_NUM_THREADS=1 $(BIN)/python -m experiments.$$name $$extent || exit; \
 	done
 
+# The picture of the report is made anew if there is a Chromium ('make tools').
 # Pages of names that are gone would stay behind, so the reference is made anew; no
 # page may load anything from the network.
 docs: $(VENV)/.installed-docs
+	$(BIN)/python scripts/screenshot.py
 	rm -rf docs/generated
 	$(BIN)/python -m sphinx -W --keep-going -b html docs docs/_build/html
 	! grep -rlE '(src=|@import )"?https?://' --include=*.html docs/_build/html

@@ -54,7 +54,7 @@ def command(name: str) -> Any:
         ("fit", "--objective", OBJECTIVES),
         ("fit", "--calibration", (*CALIBRATIONS[:-1], "none")),
         ("certify", "--level", LEVELS),
-        ("minimax", "--method", minimax_problem.METHODS),
+        ("minimax", "--level", minimax_problem.METHODS),
         ("export", "--sql", DIALECTS),
         (
             "export",
@@ -80,7 +80,6 @@ def test_help_names_the_methods_and_the_defaults() -> None:
 @pytest.mark.parametrize(
     ("argv", "named"),
     [
-        ((), "COMMAND"),
         (("fit",), "FILE"),
         (("fit", "--drop", "a", "votes"), "put it before options"),
         (("fly",), "fly"),

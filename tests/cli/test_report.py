@@ -76,3 +76,12 @@ def test_pages_of_two_models_do_not_overwrite_each_other(
     good("report", "other/m.json")
     assert all(path.read_bytes() == old for path, old in pages.items())
     assert Path("n.report.html").is_file() and Path("other/m.report.html").is_file()
+
+
+def test_the_page_has_the_title_that_the_user_gives(
+    good: Callable[..., Done], model: str
+) -> None:
+    good("report", model)
+    assert "<h1>Model of &#39;y&#39;</h1>" in Path("m.report.html").read_text("utf-8")
+    good("report", model, "--title", "Will White win?")
+    assert "<h1>Will White win?</h1>" in Path("m.report.html").read_text("utf-8")

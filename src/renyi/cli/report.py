@@ -57,7 +57,7 @@ def _report(args: Args, made: dict[str, str]) -> Report:
         more["path"] = selection_path(m)
     if args.rows is not None:
         more["heldout"] = heldout_rows(clf, args.model, args.rows, args.target)
-    return report(clf, m, made=made, **more)
+    return report(clf, m, title=args.title, made=made, **more)
 
 
 def _log_of(model: str) -> dict[str, str]:

@@ -23,7 +23,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from renyi.certificates.heldout import HeldoutRows, shuffled_rows
+from renyi.certificates.heldout import UNKNOWN, HeldoutRows, shuffled_rows
 from renyi.cli import inputs
 from renyi.cli.output import Meter
 from renyi.cli.parser import Args
@@ -254,10 +254,7 @@ class HeldOut(NamedTuple):
         """Return the rows whose class is known, as a model sees them."""
         encoder = fit.encoder_
         target = self.request.target
-        kinds = files.column_kinds(encoder.single)
-        labels = fit.classes_.tolist()
-        texts = any(isinstance(label, str) for label in labels)
-        kinds[target] = "label" if texts else "figure"
+        classes = TargetClasses(fit)
         codes = [np.zeros((len(encoder.columns), 0), np.uint8)]
         places = [np.zeros(0, np.intp)]
         size = 0
@@ -265,40 +262,50 @@ class HeldOut(NamedTuple):
             self.tables,
             [*encoder.input_names, target],
             missing=encoder.missing,
-            kinds=kinds,
+            kinds=files.column_kinds(encoder.single) | {target: classes.kind},
             where=self.request.where,
             choose=self.request.choose,
         ):
-            classes = _class_places(table[target], encoder, labels)
-            known = classes >= 0
-            codes.append(encoder.transform(table.drop_columns([target]))[:, known])
-            places.append(classes[known])
-            size += codes[-1].nbytes + places[-1].nbytes
+            present, own = classes.places(table[target])
+            codes.append(encoder.transform(table.drop_columns([target]))[:, present])
+            places.append(own)
+            size += codes[-1].nbytes + own.nbytes
             check_memory(2 * size, "Holding the codes of the rows held out")
         y = np.concatenate(places)
-        if not len(y):
+        if len(y) < 2:
             raise ValueError(
-                "No row is held out that has a class: hold out more (--holdout), or "
-                "give more rows."
+                f"Of the rows held out, {len(y)} has a class: hold out more "
+                "(--holdout), or give more rows."
             )
-        return shuffled_rows(fit.scorecard_, np.concatenate(codes, axis=1), y)
+        every = np.concatenate(codes, axis=1)
+        return shuffled_rows(fit.scorecard_, every, y, tuple(sorted(classes.unknown)))
 
 
-def _class_places(
-    column: pa.ChunkedArray, encoder: Encoder, labels: list[Label]
-) -> NDArray[np.intp]:
-    """Return the place of each row's class: -1 if missing, the last one if unknown."""
-    indices, dictionary = coded(column.combine_chunks())
-    cells = cell_labels(dictionary, "", missing_texts(encoder.missing))
-    present: list[Label] = [cell for cell in cells if cell is not None]
-    texts = dict(zip(present, inputs.known_classes(present, labels), strict=True))
-    place_of = {label_text(label): k for k, label in enumerate(labels)}
-    places = [
-        -1 if cell is None else place_of.get(texts[cell] or "", len(labels))
-        for cell in cells
-    ]
-    of_row: NDArray[np.intp] = np.array([*places, -1], np.intp)[filled(indices)]
-    return of_row
+class TargetClasses:
+    """The classes of a model, and how cells of its target are read."""
+
+    def __init__(self, fit: Fit) -> None:
+        self._labels = fit.classes_.tolist()
+        self._missing = missing_texts(fit.encoder_.missing)
+        self._place = {label_text(each): k for k, each in enumerate(self._labels)}
+        texts = any(isinstance(label, str) for label in self._labels)
+        self.kind = "label" if texts else "figure"
+        self.unknown: set[str] = set()  # texts of other classes that rows have
+
+    def places(
+        self, column: pa.ChunkedArray
+    ) -> tuple[NDArray[np.bool_], NDArray[np.intp]]:
+        """Return which rows have a class, and its place among the model's."""
+        indices, dictionary = coded(column.combine_chunks())
+        cells = cell_labels(dictionary, "", self._missing)
+        present = np.array([*(cell is not None for cell in cells), False])
+        known: list[Label] = [cell for cell in cells if cell is not None]
+        texts = dict(zip(known, inputs.known_classes(known, self._labels), strict=True))
+        self.unknown |= {label_text(each) for each in known if texts[each] is None}
+        place = [self._place.get(texts.get(cell) or "", UNKNOWN) for cell in cells]
+        rows = filled(indices)
+        of_row = np.array([*place, UNKNOWN], np.intp)[rows]
+        return present[rows], of_row[present[rows]]
 
 
 # ---- cells in memory, for methods that learn what the columns are themselves

@@ -145,7 +145,7 @@ def _fitted(args: Args, study: Study) -> GenotypeModel:
     clf = GenotypeModel(
         alpha="auto" if args.alpha == "loo" else args.alpha,
         dominance=not args.additive,
-        missing=args.missing or "category",
+        missing=args.missing_calls or "category",
         device=args.device or "cpu",
         random_state=args.seed or 0,
     )
@@ -480,7 +480,7 @@ def report(args: Args, recorded: Recorded) -> None:
     beside = output.check_place(args, str(record_place(place)))
     made = {"report": output.command(args.argv)}
     model = GenotypeScores.load(existing(args.model))
-    page = genotype_report(model, made)
+    page = genotype_report(model, made, args.title)
     page.save(place)
     written = {"page": str(place), "record": str(beside)}
     facts: Facts = {"summary": str(page), "written": written}

@@ -17,7 +17,7 @@ from renyi.genotypes.scores import GenotypeScores, filled_points, mean_of_unused
 from renyi.report import summary
 from renyi.report.build import MOST_CATEGORIES, rounded_points
 from renyi.report.page import FORMAT, VERSION, Report
-from renyi.report.summary import Entry, name, quoted
+from renyi.report.summary import Entry, quoted
 from renyi.validation import is_number
 
 _GENOTYPES = [*OBSERVED, MISSING]  # to choose from
@@ -26,7 +26,9 @@ _LEFT_OUT = "by a fit without it, its group or its fold"
 
 
 def genotype_report(
-    model: GenotypeScores, made: dict[str, str] | None = None
+    model: GenotypeScores,
+    made: dict[str, str] | None = None,
+    title: str | None = None,
 ) -> Report:
     """Return the report of points per variant.
 
@@ -51,7 +53,7 @@ def genotype_report(
     facts: Entry = {
         "format": FORMAT,
         "version": VERSION,
-        "title": f"Report of a genotype model for {name(second)}",
+        "title": title or f"Genotype model of {quoted(second)}",
         "summary": _genotype_summary(second, error),
         "warnings": [],
         "target": None,

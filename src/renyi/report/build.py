@@ -21,7 +21,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from renyi import __version__
 from renyi.certificates.error_table import error_table
-from renyi.certificates.heldout import read_rows
+from renyi.certificates.heldout import UNKNOWN, read_rows
 from renyi.certificates.record import BoundReport, Certificate
 from renyi.certificates.text import ALONE, ranking_lines
 from renyi.certification import certify
@@ -36,7 +36,7 @@ from renyi.formatting import at_least, capitalised, number_of_rows
 from renyi.marginals.marginals import Marginals
 from renyi.report import summary
 from renyi.report.page import FEW, FORMAT, VERSION, Report
-from renyi.report.summary import Entry, name
+from renyi.report.summary import Entry, quoted
 from renyi.rules import decide
 from renyi.scorecard import Scorecard, by_importance
 from renyi.selection import PathResult
@@ -65,6 +65,7 @@ def report(
     model: Fit | FittedModel,
     marginals: Marginals | None = None,
     *,
+    title: str | None = None,
     heldout: tuple[object, ArrayLike] | None = None,
     path: PathResult | None = None,
     bounds: BoundReport | None = None,
@@ -97,7 +98,7 @@ def report(
     facts: Entry = {
         "format": FORMAT,
         "version": VERSION,
-        "title": f"Report of a model for {name(target)}",
+        "title": title or f"Model of {quoted(target)}",
         "summary": summary.summary(target, own, counted, unseen, whose),
         "warnings": summary.warnings(own, counted, tested),
         "headline": summary.headline(own, counted, unseen, errors, shares, whose),
@@ -391,25 +392,33 @@ def _path(path: PathResult) -> list[Entry]:
 
 
 def _heldout(card: Scorecard, c: Certificate, X: object, y: ArrayLike) -> Entry:
-    """Return sums over held-out rows."""
+    """Return sums over held-out rows.
+
+    Rows whose class the model does not know count in the certificate alone: they have
+    no place in the other figures.
+    """
     rows = read_rows(card, X, y)
-    p = card.probabilities(rows.codes)
+    known = rows.y != UNKNOWN
+    codes = rows.codes[:, known]
+    truth = rows.y[known]
+    p = card.probabilities(codes)
     K = card.n_classes
-    answers = decide(card.mapped.estimates(rows.codes))
-    confusion = np.zeros((K + 1, K), np.int64)  # the last row: unknown classes
-    np.add.at(confusion, (rows.y, answers), 1)
-    right = np.pad(p, ((0, 0), (0, 1)))[np.arange(len(rows.y)), rows.y]
+    answers = decide(card.mapped.estimates(codes))
+    confusion = np.zeros((K, K), np.int64)
+    np.add.at(confusion, (truth, answers), 1)
+    right = p[np.arange(len(truth)), truth]
     if K == 2:
         probability = p[:, 1]
-        hit = rows.y == 1
+        hit = truth == 1
     else:
         probability = p.max(axis=1)
-        hit = p.argmax(axis=1) == rows.y
+        hit = p.argmax(axis=1) == truth
     both = K == 2 and 0 < hit.sum() < len(hit)
     return {
         "rows": len(rows.y),
+        "unknown": int((~known).sum()),
         "certificate": c.to_dict(),
-        "confusion": confusion[:K].tolist(),
+        "confusion": confusion.tolist(),
         "bins": _bins(probability, hit),
         "log_loss": float(log_losses(right).mean()),
         "auc": [*auc(probability, hit)] if both else None,

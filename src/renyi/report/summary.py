@@ -64,7 +64,7 @@ def name(value: object) -> str:
 
 def quoted(label: Label) -> str:
     """Return a name in quotation marks, as it is shown."""
-    return f"“{name(label_text(label))}”"
+    return f"'{name(label_text(label))}'"
 
 
 # ---- in a sentence
