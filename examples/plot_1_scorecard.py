@@ -16,8 +16,8 @@ renyi.ScorecardDisplay.from_estimator(clf, n_features=8)
 plt.show()
 
 # %%
-# The most important columns come first. All 36 columns together are expected to be wrong
-# on 5.9 % of new rows. The best single column is wrong on 31.7 %:
+# The most important columns come first. All 36 columns together are expected to be
+# wrong on 5.9 % of new rows. The best single column is wrong on 31.7 %:
 
 certificate = clf.certificate_
 column, alone = certificate.one_feature

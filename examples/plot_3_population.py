@@ -30,7 +30,7 @@ ax.legend()
 plt.show()
 
 # %%
-# With 200 rows the bound is above the baseline, so it is useless. With 10,000 rows it is
-# one percentage point above the observed error.
+# With 200 rows the bound is above the baseline, so it is useless. With 10,000 rows it
+# is one percentage point above the observed error.
 
 print(f"{proven[0]:.3f} {proven[-1]:.3f}")

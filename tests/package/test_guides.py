@@ -1,4 +1,4 @@
-"""The README and every page run as a reader would run them, commands and Python in turn.
+"""README and pages run as a reader would run them, commands and Python in turn.
 
 A page has a folder and a session of its own. The folder has the files that the page
 names: those of the small study of genotypes, and the visits of `pages.write_samples`.
@@ -57,12 +57,10 @@ def name_of(path: Path) -> str:
 
 
 @pytest.mark.parametrize("path", RUNNING, ids=name_of)
-def test_page_runs(
-    path: Path, folder: Path, request: pytest.FixtureRequest
-) -> None:
+def test_page_runs(path: Path, folder: Path, request: pytest.FixtureRequest) -> None:
     text = path.read_text("utf-8")
     address = ""
-    if "$ renyi fit \"postgresql://" in text:
+    if '$ renyi fit "postgresql://' in text:
         address = visits_on_a_server(request.getfixturevalue("postgres"))
     if "$ plink2" in text:
         if PLINK2 is None:
@@ -84,7 +82,9 @@ def test_every_command_of_the_documentation_is_in_a_block_that_runs() -> None:
     for path in PAGES:
         for block in blocks(path.read_text("utf-8")):
             if block.kind == "text":
-                stray = re.findall(r"^ +\$? ?renyi [a-z]+ .*$", block.text, re.MULTILINE)
+                stray = re.findall(
+                    r"^ +\$? ?renyi [a-z]+ .*$", block.text, re.MULTILINE
+                )
                 assert not stray, (name_of(path), stray)
 
 
@@ -94,7 +94,7 @@ def test_readers_see_digits_and_not_dots() -> None:
         assert not shown, (name_of(path), shown)
 
 
-def test_samples_are_at_most_80_columns_wide() -> None:
+def test_commands_are_at_most_72_columns_wide() -> None:
     for path in PAGES:
         for block in blocks(path.read_text("utf-8")):
             commands = [line for line in block.text.splitlines() if line[:2] == "$ "]

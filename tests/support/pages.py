@@ -150,9 +150,7 @@ def run_python(block: str, name: str, session: dict[str, object]) -> int:
         # The runner empties the namespace it is given unless told not to.
         runner.run(test, clear_globs=False)
     except doctest.DocTestFailure as failure:
-        raise AssertionError(
-            f"{name}\n{failure.example.source}{failure.got}"
-        ) from None
+        raise AssertionError(f"{name}\n{failure.example.source}{failure.got}") from None
     session.update(test.globs)
     return len(test.examples)
 
