@@ -8,8 +8,6 @@ import re
 from pathlib import Path
 
 from docutils import nodes
-from docutils.parsers.rst import directives
-from docutils.statemachine import StringList
 from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 
@@ -74,20 +72,14 @@ class Results(SphinxDirective):
     """One result file; the argument is its path in the checkout."""
 
     required_arguments = 1
-    option_spec = {"without-title": directives.flag}
 
     def run(self) -> list[nodes.Node]:
-        """Return the sections of the file."""
+        """Put the file in the place of the directive."""
         file = ROOT / self.arguments[0]
         self.env.note_dependency(str(file))
         text = file.read_text(encoding="utf-8")
-        if "without-title" in self.options:
-            text = re.sub(r"\A# .*\n", "", text)
-        holder = nodes.section()
-        holder.document = self.state.document
-        lines = StringList(converted(text), source=str(file))
-        self.state.nested_parse(lines, 0, holder, match_titles=True)
-        return holder.children
+        self.state_machine.insert_input(["", *converted(text), ""], str(file))
+        return []
 
 
 def setup(app: Sphinx) -> dict[str, bool]:

@@ -17,7 +17,7 @@ plt.show()
 
 # %%
 # The model answers by the rule ``map``, whose guarantee (36.0 %) is above the error of
-# the best single column (31.7 %). The rule ``sharp`` uses the same points and answers at
-# random where it is unsure. Its guarantee is 18.0 %. The error to expect is 5.9 %.
+# the best single column (31.7 %). The rule ``sharp`` uses the same points, and answers
+# at random where it is unsure. Its guarantee is 18.0 %. The error to expect is 5.9 %.
 
 print(clf.certificate_)
