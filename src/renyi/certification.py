@@ -152,7 +152,8 @@ def certify(
         error. Rows must be independent of each other and not used in training; a
         warning tells if their counts are those of the training rows.
     y : sequence of labels, optional
-        Classes of the rows. A class that the model does not know is an error.
+        Classes of the rows. A row whose class the model does not know counts as an
+        error, and a note of the certificate says how many there are.
     level : {"closed", "lp", "exact"}
         How far to go for the model's own rule: the closed form, and the bound by pairs
         within the classes where m has them; a linear program; the exact worst case.
@@ -413,6 +414,10 @@ def _certify_rows(
         bounds = bounds._replace(bounds={**bounds.bounds, "map": bound})
     suspect = _has_training_counts(model, card, rows)
     notes: tuple[Warned, ...] = (("training-rows", text.TRAINING_ROWS),) * suspect
+    if rows.unknown:
+        count = int((rows.y == heldout.UNKNOWN).sum())
+        sentence = text.unknown_classes(count, len(rows.y), rows.unknown)
+        notes = (*notes, ("unknown-class", sentence))
     return of_unseen_rows(bounds, card, rule, len(rows.y), "heldout", confidence, notes)
 
 
@@ -451,7 +456,7 @@ def _has_training_counts(
     digest of the training data the counts of each category are all there is.
     """
     columns = card.encoder.columns
-    if (rows.codes >= columns.sizes[:, None]).any():
+    if rows.unknown or (rows.codes >= columns.sizes[:, None]).any():
         return False
     counts = class_label_counts(rows.codes, columns.sizes, rows.y, card.n_classes)
     trained = getattr(model, "data_digest_", None)

@@ -1,7 +1,7 @@
 """Check parameters, and import packages of extras.
 
-An error of Python's own, of a text that is compared with a number, would name neither
-the parameter nor what to give instead.
+Without these checks, Python's own errors (such as comparing a text with a number)
+would name neither the parameter nor a valid value.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ class InputError(ValueError):
     Parameters
     ----------
     message : str
-        The sentence, with ``{name}`` where it speaks of the parameter ``name``.
+        The sentence, with ``{name}`` in place of the parameter ``name``.
     *options : str
-        Options that would help, such as ``"drop"`` or ``"unseen=mean"``: the command
-        line adds those that a command has.
+        Options that would help, such as ``"drop"`` or ``"unseen=mean"``. The command
+        line adds those that the command has.
     python : str, default=""
-        What helps in Python instead, in a few words.
+        Advice for Python, in a few words.
     **parameters : object
-        The parameters of which the sentence speaks, with their values.
+        The parameters in the sentence, with their values.
 
     Examples
     --------
@@ -49,7 +49,7 @@ class InputError(ValueError):
 
 
 class ParameterError(InputError):
-    """A parameter with a value that it cannot have.
+    """A parameter has an invalid value.
 
     >>> print(ParameterError("order", "must be positive, not 0."))
     order must be positive, not 0.
@@ -75,7 +75,7 @@ def with_advice(sentence: str, *advice: str) -> str:
 
 
 def combined(errors: Sequence[ValueError]) -> ValueError:
-    """Return one error that says what several say, with all their options."""
+    """Return one error with the sentences and the options of several."""
     options: list[str] = []
     messages = []
     for error in errors:
@@ -101,7 +101,7 @@ class MissingExtraError(ImportError):
 
 
 def install_advice(*extras: str) -> str:
-    """Return how to install extras: no package index has them yet.
+    """Return the advice to install extras, from a checkout of the repository.
 
     >>> print(install_advice("plot", "exact"))
     install the extras with pip install '.[plot,exact]' in a checkout of renyi
@@ -114,7 +114,7 @@ def install_advice(*extras: str) -> str:
 
 
 def import_extra(name: str, extra: str, need: str, otherwise: str = "") -> Any:
-    """Return a module of an extra, or raise an error that says how to get it."""
+    """Return a module of an extra; if it is missing, say how to install it."""
     try:
         return import_module(name)
     except ImportError:
@@ -165,7 +165,7 @@ def check_positive(name: str, value: object, advice: str = "") -> None:
 
 
 def check_amount(name: str, value: object, what: str) -> None:
-    """Raise ParameterError unless `value` is a number of something, zero or more."""
+    """Raise ParameterError unless `value` is a number of zero or more."""
     if not is_number(value) or not value >= 0:
         raise ParameterError(name, f"must be {what}, zero or more; it is {value!r}.")
 

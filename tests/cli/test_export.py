@@ -74,7 +74,7 @@ def test_points_are_those_of_the_rounded_scorecard(
     assert Path("card.html").read_text() == card.to_text("html")
     good(*given, "--out", "card.csv")
     assert Path("card.csv").read_text() == card.to_text("csv")
-    assert good(*given, "--marginals", "m.renyi").out == card.to_text("md")
+    assert good(*given[:2], "m.renyi", *given[2:]).out == card.to_text("md")
     for wrong, word in (
         (("--points", "0"), "--points"),
         (("--points", "4", "--sql", "duckdb"), "--sql"),
@@ -83,20 +83,22 @@ def test_points_are_those_of_the_rounded_scorecard(
         (("--points", "4", "--spreadsheet"), "--spreadsheet"),
         (("--points", "4", "--format", "md", "--out", "c.html"), "c.html"),
         (("--points", "4", "--out", "m.renyi"), "m.renyi"),
-        (("--points", "4", "--marginals", "none.renyi"), "none.renyi"),
+        (("none.renyi", "--points", "4"), "none.renyi"),
+        (("m.renyi", "--format", "md"), "MARGINALS"),
+        (("--points", "4", "m.renyi"), "put it before the options"),
     ):
         assert word in bad("export", "m.json", *wrong)
     # Marginals of other rows beside the model are not taken by themselves.
     good("marginals", "build", save(table(seed=5)), *FIT[:4], "--out", "m.renyi")
-    assert "--marginals" in bad(*given)
+    assert "COUNTS.renyi" in bad(*given)
     Path("m.renyi").unlink()
-    assert "--marginals" in bad(*given)
+    assert "COUNTS.renyi" in bad(*given)
     # Nor are those beside a model of two halves, which has other bins.
     good("fit", save(table()), *FIT, "--confidence", "0.9")
     assert "--encoder m.json" in bad(*given)
     build = ("marginals", "build", save(table()), *FIT[:4], "--encoder", "m.json")
     good(*build, "--out", "own.renyi")
-    good(*given, "--marginals", "own.renyi")
+    good(*given[:2], "own.renyi", *given[2:])
 
 
 def test_points_of_rules_and_weights_that_a_card_cannot_keep_are_noted(

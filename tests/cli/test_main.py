@@ -56,7 +56,7 @@ def command(name: str) -> Any:
         ("fit", "--calibration", (*CALIBRATIONS[:-1], "none")),
         ("fit", "--method", heldout.METHODS),
         ("certify", "--level", LEVELS),
-        ("minimax", "--method", minimax_problem.METHODS),
+        ("minimax", "--level", minimax_problem.METHODS),
         ("export", "--sql", DIALECTS),
         (
             "export",
@@ -82,7 +82,6 @@ def test_help_names_the_methods_and_the_defaults() -> None:
 @pytest.mark.parametrize(
     ("argv", "named"),
     [
-        ((), "COMMAND"),
         (("fit",), "FILE"),
         (("fit", "--drop", "a", "votes"), "put it before options"),
         (("fly",), "fly"),

@@ -141,7 +141,7 @@ def test_escaped_names_are_as_wide_as_they_are_shown(run: Run) -> None:
 
 def test_minimax_states_its_promise_once(run: Run) -> None:
     save(table()[["colour", "size", "y"]])
-    done = run("minimax", "t.csv", "--target", "y", "--method", "exact")
+    done = run("minimax", "t.csv", "--target", "y", "--level", "exact")
     assert done.code == 0
     end = done.out[done.out.index("Its rule errs") :]
     assert end.count("at most") == 1

@@ -159,7 +159,7 @@ BUILD, TRAIN = ("marginals", "build", *ROWS, "b.renyi"), ("fit", *ROWS, "b")
         (("marginals", "merge", "m.renyi", "n.renyi", "--out", "a.renyi"), "a.renyi"),
         (("export", "m.json", "--sql", "sqlite", "--out", "a.sql"), "a.sql"),
         (
-            ("minimax", "m.renyi", "--method", "exact", "--worst", "a.csv"),
+            ("minimax", "m.renyi", "--level", "exact", "--worst", "a.csv"),
             "a.csv",
         ),
         (("select", "m.renyi", "--n-features", "2", "--plot", "a.svg"), "a.svg"),

@@ -83,7 +83,7 @@ def test_proofs_are_written_and_checked(run, fitted):
     done = run("certify", "m.json", "m.renyi", "--proof", "c.json", "--json")
     assert set(done.json["proof"]["proves"]) == {"gamma", "map", "renyi", "sharp"}
     assert run("verify", "m.json", "m.renyi", "--proof", "c.json").code == 0
-    done = run("minimax", "m.renyi", "--method", "exact", "--proof", "x.json", "--json")
+    done = run("minimax", "m.renyi", "--level", "exact", "--proof", "x.json", "--json")
     proved = done.json["proof"]["proves"]
     assert proved["upper"] == pytest.approx(done.json["upper"], abs=1e-6)
     done = run("verify", "m.renyi", "--proof", "x.json")
@@ -91,7 +91,7 @@ def test_proofs_are_written_and_checked(run, fitted):
 
 
 def test_what_a_proof_proves_is_told(run, fitted):
-    words = ("minimax", "m.renyi", "--method", "lp", "--proof", "x.json")
+    words = ("minimax", "m.renyi", "--level", "lp", "--proof", "x.json")
     upper = run(*words, "--json").json["proof"]["proves"]["upper"]
     assert f"which proves: some rule errs at most {at_most(upper)}" in run(*words).out
 

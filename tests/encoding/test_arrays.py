@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime
 import decimal
 
 import numpy as np
@@ -117,20 +116,6 @@ def test_frames_of_polars():
     test_one_dimension_is_refused(pl.Series([1, 2]))
     with pytest.raises(TypeError, match=r"Column 'c' has the type .*cast it"):
         cells(pl.DataFrame({"c": [{"a": 1}]}))
-
-
-def test_dates_have_the_same_text_from_every_frame():
-    days = [datetime.datetime(2020, 1, 2), datetime.datetime(2020, 1, 2, 3, 4, 5, 500)]
-    frames = [
-        pd.DataFrame({"c": pd.Series(days, dtype="M8[ns]")}),
-        pd.DataFrame({"c": pd.Series(days, dtype="M8[us]")}),
-        pd.DataFrame({"c": pd.Series(days, dtype=object)}),
-        pl.DataFrame({"c": days}),
-        pa.table({"c": pa.array(days, pa.timestamp("ns"))}),
-    ]
-    for frame in frames:
-        texts = [label.rstrip("0") for label in cells(frame)]
-        assert texts == ["2020-01-02 00:00:", "2020-01-02 03:04:05.0005"]
 
 
 def test_numbers_lend_texts_of_other_columns_no_type():

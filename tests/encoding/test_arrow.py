@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from decimal import Decimal
 from itertools import permutations
-from pathlib import Path
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -63,22 +61,6 @@ def test_other_kinds_of_time_are_another_type() -> None:
 def test_decimals_are_the_nearest_floats(values: list[Decimal]) -> None:
     column = pa.array([*values, None], pa.decimal128(38, 4))
     assert from_decimals(column).to_pylist() == [*map(float, values), None]
-
-
-def test_decimals_agree_on_every_road(tmp_path: Path) -> None:
-    cells = [Decimal(cents) / 100 for cents in range(5_992_700, 5_993_000)]
-    weights = [Decimal(k % 7) / 10 for k in range(300)]
-    columns = {"a": pa.array(cells), "w": pa.array(weights, pa.decimal128(9, 2))}
-    table = pa.table({**columns, "y": ["u", "v", "u"] * 100})
-    pq.write_table(table, tmp_path / "rows.parquet")
-    m = Marginals.from_data(table.drop_columns("w"), target="y")
-    assert m == Marginals.from_arrow(table.drop_columns("w"), target="y")
-    file = tmp_path / "rows.parquet"
-    assert m == Marginals.from_file(file, target="y", columns=["a"])
-    weighted = Marginals.from_file(file, target="y", columns=["a"], weight="w")
-    assert weighted.n == pytest.approx(sum(map(float, weights)), rel=1e-12)
-    edges = m.encoder.columns[0].levels.edges
-    assert set(edges) <= {float(cell) for cell in cells}
 
 
 # ---- weights

@@ -226,7 +226,7 @@ def test_columns_are_found_by_name():
     for table in (wider, pl.from_pandas(wider), pa.Table.from_pandas(wider)):
         assert np.array_equal(encoder.transform(table), codes)
     assert np.array_equal(encoder.transform(X.to_numpy(object)), codes)
-    with pytest.raises(ValueError, match="Column 'b' is missing from the table, and 1"):
+    with pytest.raises(ValueError, match="Columns 'b', 'c' are missing from"):
         encoder.transform(X[["a"]])
     with pytest.raises(ValueError, match="X has 2 features, but 3 are expected"):
         encoder.transform(X.to_numpy(object)[:, :2])

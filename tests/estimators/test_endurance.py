@@ -63,7 +63,7 @@ def test_threads_predict_the_same_with_memory_flat():
 
 @pytest.mark.long
 def test_threads_predict_for_long_with_memory_flat(record_property):
-    seconds = float(os.environ.get("RENYI_ENDURANCE_SECONDS", "3600"))
+    seconds = float(os.environ.get("RENYI_ENDURANCE_SECONDS", "120"))
     rounds, growth = _predict(seconds)
     record_property("rounds", rounds)
     record_property("growth", growth)

@@ -28,7 +28,7 @@ def test_mutated_files_are_refused_or_consistent(tmp_path):
 def test_no_false_claim_is_proved(tmp_path):
     campaign = Campaign("fuzz.targets", tmp_path / "found")
     campaign.targets = {k: TARGETS[k] for k in ("claims", "counts", "proof")}
-    campaign.run(inputs=1_000_000, jobs=2)
+    campaign.run(inputs=20_000, jobs=1)  # `make fuzz` tries a million
     assert campaign.found == [], campaign.found[0].read_text("utf-8")
 
 

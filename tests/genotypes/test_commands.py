@@ -184,7 +184,7 @@ def test_what_tells_nothing_is_worth_nothing(good, study):
 
 
 def test_missing_calls_and_additive_points(good, study):
-    for options in (("--missing", "mean"), ("--additive",)):
+    for options in (("--missing-calls", "mean"), ("--additive",)):
         facts = good("genotypes", "fit", study, *options, "--json").json
         assert facts["missing"] == ("mean" if "mean" in options else "category")
         assert facts["dominance"] == ("--additive" not in options)

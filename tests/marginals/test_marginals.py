@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 
 import renyi
 from renyi import Encoder, Marginals, RenyiClassifier
-from support.engines import polars as pl
 
 LABELS = ["a", "b", "?", None, "ß"]
 rows = st.tuples(
@@ -125,39 +124,6 @@ def test_block_is_a_contingency_table():
     assert m.block("crime", "party").equals(m.block("party", "crime").T)
     with pytest.raises(ValueError, match="There is no column 'crimes'"):
         m.block("crimes", "party")
-
-
-@pytest.mark.parametrize("kind", ["pandas", "polars", "arrow", "pair"])
-def test_the_same_rows_from_every_frame(kind):
-    X, y = renyi.datasets.load("votes")
-    table = X.assign(party=y)
-    expected = Marginals.from_data(X, y)
-    if kind == "pair":
-        again = Marginals.from_data(X, y.tolist(), target="party")
-    else:
-        made = {
-            "pandas": table,
-            "polars": pl.from_pandas(table),
-            "arrow": pa.Table.from_pandas(table),
-        }[kind]
-        again = Marginals.from_data(made, target="party")
-    assert again == expected
-
-
-@pytest.mark.parametrize("kind", ["pandas", "polars", "arrow", "numpy", "list"])
-def test_rows_of_no_weight_are_left_out_of_every_frame(kind):
-    table = [["a", 1], ["b", 2], ["c", 1]]
-    X = {
-        "pandas": pd.DataFrame(table, columns=["x0", "x1"]),
-        "polars": pl.DataFrame(table, schema=["x0", "x1"], orient="row"),
-        "arrow": pa.table({"x0": ["a", "b", "c"], "x1": [1, 2, 1]}),
-        "numpy": np.array(table, object),
-        "list": table,
-    }[kind]
-    y = pl.Series("y", [0, 1, 0]) if kind == "polars" else [0, 1, 0]
-    m = Marginals.from_data(X, y, sample_weight=[1, 0, 2])
-    assert m.categories == {"x0": ("a", "c"), "x1": (1,), "y": (0,)}
-    assert m.n == 3
 
 
 # ---- adding and subtracting

@@ -14,9 +14,7 @@ from renyi import Encoder, Marginals
 from renyi.sources import counter
 from renyi.sources.counter import PairCounter
 from renyi.sources.kept_rows import KeptRows, RowCoder
-from renyi.sources.profile import ColumnProfile
 from renyi.sources.spec import CountSpec, pack
-from renyi.warnings import DataWarning
 from support.streams import counted, decided, every_type, pieces, reference
 
 TABLE = every_type(900)
@@ -117,20 +115,6 @@ def test_rows_without_a_target_or_a_weight_alone_are_refused() -> None:
         counted([table], CountSpec.of(table.schema, "y", weight="w"))
 
 
-def test_rows_without_a_target_are_left_out_with_a_warning() -> None:
-    gone = np.random.default_rng(0).random(len(BARE)) < 0.2
-    y = pa.array(
-        ["?" if g and k % 2 else None if g else f"c{k % 3}" for k, g in enumerate(gone)]
-    )
-    table = BARE.set_column(BARE.num_columns - 1, "y", y)
-    with pytest.warns(DataWarning) as first:
-        want = reference(table)
-    with pytest.warns(DataWarning) as second:
-        got = counted(pieces(table, [313]), CountSpec.of(table.schema, "y"), 2)
-    assert got == want
-    assert str(second[0].message) == str(first[0].message)
-
-
 def test_no_rows_and_no_targets_are_refused() -> None:
     batch = pa.record_batch({"a": ["x", "z"], "y": pa.array([None, None], pa.string())})
     tally = PairCounter(CountSpec.of(batch.schema, "y"))
@@ -187,21 +171,6 @@ def test_dictionaries_may_change_or_be_shared() -> None:
     assert tally.finish() == reference(table)
 
 
-def test_identifiers_are_refused_as_in_memory() -> None:
-    n = 200
-    y = ["n", "p"] * (n // 2)
-    for cells in ([f"id {k}" for k in range(n)], list(range(n))):
-        table = pa.table({"a": cells, "y": y})
-        with pytest.raises(ValueError) as want:
-            reference(table)
-        with pytest.raises(ValueError) as got:
-            counted(pieces(table, [30]), CountSpec.of(table.schema, "y"), 2)
-        assert str(got.value) == str(want.value)
-    table = pa.table({"a": y, "y": [f"id {k}" for k in range(n)]})
-    with pytest.raises(ValueError, match="target 'y'"):
-        counted([table], CountSpec.of(table.schema, "y"))
-
-
 def test_the_limit_of_categories_is_that_of_memory(monkeypatch) -> None:
     words = [f"word {k}" for k in range(150)] * 2
     table = pa.table({"a": words, "b": ["x"] * 300, "y": ["n", "p"] * 150})
@@ -224,11 +193,10 @@ def test_the_limit_of_categories_is_that_of_memory(monkeypatch) -> None:
 )
 def test_a_schema_that_changes_names_the_column(change: dict, told: str) -> None:
     first = {"a": pa.array([1]), "y": pa.array(["n"])}
-    tally = ColumnProfile(CountSpec.of(pa.table(first).schema, "y"))
-    tally.add(pa.record_batch(first))
     second = {k: v for k, v in {**first, **change}.items() if v is not None}
+    batches = [pa.record_batch(first), pa.record_batch(second)]
     with pytest.raises(ValueError, match=told):
-        tally.add(pa.record_batch(second))
+        Marginals.from_arrow(iter(batches), target="y")
 
 
 def test_columns_may_come_in_another_order_width_or_all_null() -> None:

@@ -31,6 +31,7 @@ WarningCode = Literal[
     "selected-features",
     "training-rows",
     "shared-bins",
+    "unknown-class",
     "other",
 ]
 
@@ -174,7 +175,7 @@ class Certificate:
     warning_codes : tuple of str
         What kind each of the `warnings` is: "few-rows", "optimistic", "class-weight",
         "class-conditional", "sample-weight", "selected-features", "training-rows",
-        "shared-bins" or "other".
+        "shared-bins", "unknown-class" or "other".
     auc : float or None
         Two classes: at least so often a row of the second class has a higher score than
         an independent row of the first (the area under the ROC curve), for every

@@ -62,7 +62,11 @@ def _exit_code(arguments: list[str], came: list[int]) -> int:
     """Return the exit code of a command that has said all it has to say."""
     args = Args(arguments)
     try:
-        parser(arguments[:1] == ["genotypes"]).parse_args(arguments, args)
+        whole = parser(arguments[:1] == ["genotypes"])
+        whole.parse_args(arguments, args)
+        if args.command is None:
+            whole.print_help()
+            return 0
         code = _command(args)
     except BrokenPipeError:  # the reader has gone, as `head` does
         return 0

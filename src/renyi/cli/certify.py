@@ -278,10 +278,10 @@ def run_verify(args: Args, recorded: Recorded) -> int:
 def run_minimax(args: Args, recorded: Recorded) -> None:
     """Print the smallest worst error of any rule, and what the rule looks at."""
     place = output.check_out(args, args.worst, WRITTEN)
-    if place is not None and args.method == "lp":
+    if place is not None and args.level == "lp":
         raise ValueError(
-            "--method lp finds no worst distribution to write with --worst: use "
-            "--method exact."
+            "--level lp finds no worst population to write with --worst: use "
+            "--level exact."
         )
     output.check_out(args, args.proof, (".json",))
     m = streams.counted(args)
@@ -290,7 +290,7 @@ def run_minimax(args: Args, recorded: Recorded) -> None:
         meter.search(MINIMAX)
         result = minimax(
             m,
-            method="exact" if place is not None else args.method,
+            method="exact" if place is not None else args.level,
             time_limit=args.time_limit,
             progress=lambda state: meter.search(MINIMAX, state),
             random_state=args.seed or 0,
@@ -300,7 +300,7 @@ def run_minimax(args: Args, recorded: Recorded) -> None:
         facts["written"] = _write_worst(place, result, args.spreadsheet)
     facts |= _proof_facts(args, m, None, result)
     if result.method == "lp" and result.status == "bounded":
-        facts["next"] = output.again_with(args, "--method", "exact")
+        facts["next"] = output.again_with(args, "--level", "exact")
     output.show(args, facts, minimax_text, recorded)
 
 

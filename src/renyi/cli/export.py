@@ -32,7 +32,7 @@ def run(args: Args, recorded: Recorded) -> None:
     given = [name for name in ("sql", "points") if getattr(args, name)]
     name = given[0] if given else "format"
     why = f"cannot be used with --{name}: leave it out"
-    inputs.check_not_given(args, _OTHERS[name], why, file="--marginals")
+    inputs.check_not_given(args, _OTHERS[name], why, file="MARGINALS")
     if name == "sql":
         _sql(args)
     elif name == "points":
@@ -81,11 +81,11 @@ def _points(args: Args, recorded: Recorded) -> None:
     m = inputs.own_marginals(args, clf)
     if m is None and len(clf.classes_) == 2:
         raise ValueError(
-            "--points needs counts of pairs in the categories of the model, and "
-            f"{inputs.beside(args.model)} is not known to be what {args.model} was "
-            "trained on. Name counts with --marginals, or count the rows first ('renyi "
-            f"marginals build FILE --target COL --encoder {args.model} --out "
-            "counts.renyi')."
+            f"--points needs the pair counts that {args.model} was trained on, and "
+            f"{inputs.beside(args.model)} is missing or has others. Name them ('renyi "
+            f"export {args.model} COUNTS.renyi --points {args.points}'), or count the "
+            f"rows first ('renyi marginals build FILE --target COL --encoder "
+            f"{args.model} --out COUNTS.renyi')."
         )
     with inputs.naming(args.model):
         card = clf.scorecard_.rounded(args.points, marginals=m)

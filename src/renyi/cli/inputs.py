@@ -37,7 +37,7 @@ from renyi.encoding.rules import (
 from renyi.estimators import model_file
 from renyi.files import MARGINALS
 from renyi.fitting import Fit
-from renyi.formatting import number_of
+from renyi.formatting import listed, number_of
 from renyi.marginals.marginals import Marginals
 from renyi.sources import files
 from renyi.validation import prefixed
@@ -346,12 +346,6 @@ def warn_of_spaces(columns: Iterable[Column]) -> None:
                     "mixed-column",
                 )
                 return
-
-
-def listed(names: Sequence[str]) -> str:
-    """Return some names, and how many more there are."""
-    more = f" and {len(names) - 8:,} more" if len(names) > 8 else ""
-    return ", ".join(map(repr, names[:8])) + more
 
 
 def known_classes(cells: list[Label], labels: list[Label]) -> list[str | None]:

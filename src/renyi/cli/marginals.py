@@ -15,6 +15,7 @@ from renyi.cli.parser import Args
 from renyi.counting.sparse_counts import is_sparse
 from renyi.encoding.encoder import Encoder
 from renyi.files import MARGINALS
+from renyi.marginals.file import headline
 from renyi.marginals.marginals import Marginals
 from renyi.sources import files
 from renyi.sources.kept_rows import KeptRows
@@ -129,7 +130,7 @@ def _save(m: Marginals, place: Path, args: Args) -> None:
     if args.json:
         output.print_json({**_facts(m), "written": str(place)})
     else:
-        print(f"Wrote {place}: {m!r}")
+        print(f"Wrote {place}: {headline(m)}")
 
 
 def _few(m: Marginals) -> dict[str, int]:

@@ -1,7 +1,8 @@
-"""The commands of the command line, their options, and the limits of these.
+"""Define the commands, their options, and the values that options accept.
 
-A command is a text of lines like those of its help, which `add_command` reads. Only
-argparse is needed here, so that ``renyi --help`` answers at once.
+Each command is a text with one line per argument, which `add_command` parses. An option
+has the same meaning in every command; `_HELP` explains those that several commands
+share. This module imports little besides argparse, so that ``renyi --help`` is fast.
 """
 
 from __future__ import annotations
@@ -22,16 +23,16 @@ from renyi.sources import suffixes
 if TYPE_CHECKING:
     from renyi.sources.files import TableFile
 
-SMALL = 200_000_000  # bytes of counts that are written without being asked for
-_SOURCE = f"a table ({suffixes.TABLES}), marginals (.renyi) or a bundled name"
+SMALL = 200_000_000  # bytes; larger pair counts are written only on request
+_SOURCE = f"a table ({suffixes.TABLES}), pair counts (.renyi) or a bundled name"
 _TABLES = (
-    f"tables ({suffixes.TABLES}), patterns such as 'visits-*.csv.gz', folders of "
-    "Parquet files, or a bundled name"
+    f"tables ({suffixes.TABLES}), patterns ('visits-*.csv'), folders of Parquet files, "
+    "or a bundled name"
 )
-_DATABASE = "or, with --table, a DuckDB or SQLite file or postgresql://…"
-WRITTEN = (".csv", ".csv.gz", ".parquet")  # endings of tables of answers
+_DATABASE = "with --table a database (file, or postgresql://…)"
+WRITTEN = (".csv", ".csv.gz", ".parquet")  # file endings of predictions
 PICTURE = (".svg", ".png", ".pdf")
-EXPORTS = {  # endings of exported models, by format
+EXPORTS = {  # file endings of exported models, by format
     "csv": ".csv",
     "md": ".md",
     "html": ".html",
@@ -43,8 +44,9 @@ _WRITTEN = either(WRITTEN)
 _PICTURE = either(PICTURE)
 _FORMATS = f"{{{','.join(EXPORTS)}}}"
 _MODEL = "a model written by fit (.json)"
-_MARGINALS = "marginals (.renyi)"
-_WHERE = 'only rows that meet it, such as "year = 2024"'
+_MARGINALS = "pair counts (.renyi)"
+PREVALENCE = "share of the second class, as sorted, where the model is used"
+_WHERE = 'use only these rows, such as "year = 2024"'
 _BEFORE = " (put it before options that take several names)"
 _EPILOG = """\
 examples:
@@ -68,21 +70,21 @@ examples:
 
 
 class Place(str):
-    """A path that an option names to be written."""
+    """A path that the command writes."""
 
 
 class Args(argparse.Namespace):
-    """The arguments of a command: its options (`vars`), and what comes with them."""
+    """The arguments of a command: its options (`vars`), and facts about them."""
 
     __slots__ = ("addresses", "argv", "places", "reads", "tables")
 
     def __init__(self, argv: list[str]) -> None:
         super().__init__()
         self.argv = argv  # without passwords
-        self.addresses: dict[str, str] = {}  # with passwords, by the text without
-        self.places: dict[Path, str] = {}  # what is written, by its real path
-        self.reads: list[str] = []  # files that are read and that no option names
-        self.tables: list[TableFile] | None = None  # once they are opened
+        self.addresses: dict[str, str] = {}  # text without password: with it
+        self.places: dict[Path, str] = {}  # real path of an output: as given
+        self.reads: list[str] = []  # inputs that no option names
+        self.tables: list[TableFile] | None = None  # None until they are opened
 
 
 class Arguments(Protocol):
@@ -93,21 +95,22 @@ class Arguments(Protocol):
 
 
 class Commands(Protocol):
-    """What takes the commands of a parser."""
+    """The part of a parser to which commands are added."""
 
     def add_parser(self, name: str, **settings: Any) -> Any:
-        """Return the parser of a command."""
+        """Add a command and return its parser."""
 
 
 # ---- options that several commands have
 
-_ORDER = "(default 1, or that of the marginals)"
-_EXACT = """
+_LEVEL = """
+either --level {closed,lp,exact}  how far to go (default closed): the closed form, a
+    linear program, or the exact worst case
 or --exact  short for --level exact
 --time-limit SECONDS
 """
 _HELDOUT = "rows that were not used in training:"
-_CLASS = "--target COL  their class (by default named as in training)"
+_CLASS = "--target COL  the column to predict (default: as in training)"
 _TABLE = """
 --table NAME  a table of a database
 --trust-views  also read views of a database file
@@ -115,29 +118,29 @@ _TABLE = """
 _ROWS = f"""
 rows:
 --where SQL  {_WHERE}
---sql QUERY  rows of a DuckDB query (files: its table data)
+--sql QUERY  rows of a DuckDB query (FILE is its table data)
 {_TABLE}
 """
 _COLUMNS = """
 columns:
---id COL ...  identifiers, not used in training
---drop COL ...  columns to leave out
---numeric COL ...  columns to bin, whatever they look like
+--id COL ...  columns that identify a row (never predictors)
+--drop COL ...  columns to ignore
+--numeric COL ...  columns of numbers, to cut into bins
 --categorical COL ...  columns of labels, even if numbers
 --missing CODE ...  cells that mean missing (so do ? and '')
 --bins N  bins of a numeric column (default 5)
 --min-count N  merge labels on fewer rows than N
---memory SIZE  memory to use, such as 2G (default: half of it)
+--memory SIZE
 """
 _WEIGHT = "--weight COL  column of row weights"
 _UNSEEN = """
---unseen {mean,error}  unseen labels count as the mean, or stop
+--unseen {mean,error}  take an unseen label as the mean, or stop
 """
-_WITHIN = "--class-conditional  count the pairs within each class too"
+_WITHIN = "--class-conditional  also count the pairs within each class"
 # ---- commands
 
 _FIT = f"""train a classifier and certify it
-[FILE ...]  {_TABLES}; {_DATABASE}; or marginals (.renyi)
+[FILE ...]  {_TABLES}; {_DATABASE}; or pair counts (.renyi)
 --target COL
 --out PREFIX
 --marginals  write PREFIX.renyi (default: below {SMALL / 1e6:.0f} MB)
@@ -148,17 +151,17 @@ _FIT = f"""train a classifier and certify it
 {_UNSEEN}
 {_WITHIN}
 model:
---alpha auto|loo|NUMBER  ridge penalty, or how to choose it
---order R  columns in a feature; 2: all pairs (default 1)
---rule {{map,renyi,sharp}}  how to answer; renyi and sharp do so at random
+--alpha auto|loo|NUMBER
+--order R
+--rule {{map,renyi,sharp}}
 --class-weight {{balanced}}  weights of the classes
---objective {{error,ranking}}  optimise the error, or the ranking (2 classes)
+--objective {{error,ranking}}  optimise errors, or the ranking (2 classes)
 --calibration {{auto,temperature,affine,discriminant,none}}  auto, temperature, affine,
     discriminant or none
 --no-intercept  fit the paper's literal form
---seed N  seed of random answers, and of the halves
+--seed N
 a certificate for the population:
---confidence SHARE  train on two halves that certify each other
+--confidence SHARE  confidence of the bound (trains on two halves)
 --method {{average,mixture}}  deploy the mean of both (default), or draw one
 """
 _PREDICT = f"""predict the rows of a table with a model
@@ -167,56 +170,54 @@ FILE ...  {_TABLES}; {_DATABASE}
 --out FILE  write to a file ({_WRITTEN}), not to stdout
 --where SQL  {_WHERE}
 {_TABLE}
---id COL ...  columns to copy beside the answers
+--id COL ...  columns that identify a row (copied to the answers)
 --proba  add the estimated class probabilities
 --score  add the scores
---prevalence SHARE
+--prevalence SHARE  {PREVALENCE} (answers follow it)
 --memory SIZE
 --spreadsheet
 --json
-note:  To predict the rows of a database inside it, run the statement that 'renyi
-    export MODEL --sql duckdb --table NAME' writes.
+note:  To predict inside a database, run the statement that 'renyi export MODEL --sql
+    duckdb --table NAME' writes.
 """
-_CERTIFY = f"""bound the error of a model by marginals, unseen rows or two halves
+_CERTIFY = f"""bound the error of a model by pair counts or by unseen rows
 [MODEL]  {_MODEL}
 [MARGINALS]  {_MARGINALS}
-either --level {{closed,lp,exact}}  how far to go: the closed form (default), a linear
-    program, or the exact worst case and what any rule could promise
-{_EXACT}
+{_LEVEL}
 --proof FILE
---prevalence SHARE  also bound the error if the second of two classes, as sorted, has
-    this share
+--prevalence SHARE  {PREVALENCE} (adds a bound)
 --memory SIZE
 --json
 {_HELDOUT}
---rows FILE  certify by these rows, not by marginals
+--rows FILE  evaluate the model on these rows (instead of pair counts)
 {_TABLE}
 {_CLASS}
 --confidence SHARE  confidence of the bound (default 0.95)
 two halves of the rows, or two samples:
---halves A.renyi B.renyi  train on the marginals of each, and certify by those of the
+--halves A.renyi B.renyi  train on the pair counts of each, and certify by those of the
     other
 --out FILE.json  write the model, the mean of the two
 """
-_VERIFY = f"""check claims exactly: proved (exit code 0), not proved (1), wrong file (2)
+_VERIFY = f"""check a guarantee in exact arithmetic
 [MODEL]  {_MODEL}; not for a proof written by minimax
 MARGINALS  {_MARGINALS}
---proof FILE  the proof written by certify or minimax --proof
+--proof FILE  a proof of the bounds (written by certify or minimax)
 --json
-note:  The single file renyi/verify.py does the same where renyi is not installed.
+note:  The exit code is 0 if it is proved, 1 if not, 2 if a file is wrong. Without renyi
+    installed, run the single file renyi/verify.py instead.
 """
-_MINIMAX = f"""find the smallest worst error that any rule can promise
+_MINIMAX = f"""find the smallest error that any rule can guarantee
 FILE  {_SOURCE}
 --target COL
---worst FILE  write the worst distribution as a table ({_WRITTEN})
+--worst FILE  write the worst population as a table ({_WRITTEN})
 --proof FILE
 --spreadsheet
 --json
 search:
---method {{auto,lp,exact}}  lp: an upper bound by one linear program; exact: close the
-    interval; auto (default): exact where it takes seconds
+--level {{auto,lp,exact}}  how far to go (default auto): an upper bound by a linear
+    program, or the exact worst case; auto is exact where that takes seconds
 --time-limit SECONDS
---seed N  seed of the search
+--seed N
 {_COLUMNS}
 {_WEIGHT}
 {_WITHIN}
@@ -236,10 +237,10 @@ either --n-features K  select exactly K features
 or --penalty NUMBER  penalty on a feature's largest point (default: by cross-validation)
 or --max-error SHARE  select the fewest features with an error certified to be at most
     this
---order R  columns in a feature: 2 selects among pairs of columns {_ORDER}
---rule {{map,renyi,sharp}}  how the refitted model answers
+--order R  columns in a feature; 2 uses pairs (default 1, or that of FILE)
+--rule {{map,renyi,sharp}}
 --out PREFIX
---plot FILE  draw the path ({_PICTURE}); needs the extra plot
+--plot FILE
 --json
 {_COLUMNS}
 {_WEIGHT}
@@ -253,8 +254,8 @@ FILE  a table ({suffixes.TABLES}) or a bundled name; for --models, rows not used
 --models MODEL ...  compare these models, written by fit (.json)
 either --folds K  evaluate by cross-validation in K folds (default 10)
 or --test SHARE  evaluate on this share of the rows, train on the others
---confidence SHARE  confidence of each interval (default 0.95)
---seed N  seed of folds, halves and random answers
+--confidence SHARE  confidence of the bound (default 0.95)
+--seed N
 --out FILE.html  write one page with a chart
 --json
 --weight COL
@@ -269,9 +270,8 @@ _BUILD = f"""count the pairs of columns of a table
 --target COL
 --encoder MODEL_OR_MARGINALS  use its columns and bins, so that the counts can be
     combined
---order R  columns in a feature: 2 counts pairs of pairs of columns (default 1, or that
-    of --encoder)
---out FILE.renyi  where to write
+--order R  columns in a feature; 2 uses pairs (default 1, or that of --encoder)
+--out FILE.renyi
 --json
 {_ROWS}
 {_COLUMNS}
@@ -279,20 +279,20 @@ _BUILD = f"""count the pairs of columns of a table
 {_UNSEEN}
 {_WITHIN}
 """
-_MERGE = """add up marginals of disjoint rows
-MARGINALS ...
+_MERGE = f"""add up the pair counts of disjoint rows
+MARGINALS ...  {_MARGINALS}
 --memory SIZE
---out M.renyi
+--out FILE.renyi
 --json
 """
-_SUBTRACT = f"""take the rows of B out of A
+_SUBTRACT = f"""remove the rows of B from A
 A  {_MARGINALS}
 B  {_MARGINALS}
 --memory SIZE
---out M.renyi
+--out FILE.renyi
 --json
 """
-_SHOW = f"""print what marginals hold
+_SHOW = f"""print what a file of pair counts contains
 MARGINALS  {_MARGINALS}
 --pair X Y  print the table of two columns
 --json
@@ -300,35 +300,31 @@ MARGINALS  {_MARGINALS}
 """
 _EXPORT = f"""write a model as a function, as SQL, or as points
 MODEL  {_MODEL}
+[MARGINALS]  {_MARGINALS}, by which --points chooses and certifies the points (default:
+    MODEL's own)
 --format {_FORMATS}  a table of the points (csv, md), a function in one file (python,
     javascript), or a file for ONNX; with --points also html; default: by the
     ending of --out
 either --sql {{duckdb,postgres,spark,sqlite}}  the engine that SQL is for
-or --points N  whole points to add up by hand, no more than N for a category (two
-    classes)
+or --points N  whole points to add up by hand, at most N for a category (two classes)
 --spreadsheet
---prevalence SHARE
---table NAME  write a SELECT that adds scores and answers to this table, not only the
-    expression of a score
+--prevalence SHARE  {PREVALENCE} (answers follow it)
+--table NAME  a table of a database (to add scores and answers to)
 --label CLASS  class to score (default: the second of two)
 --out FILE  write to a file, not to stdout
 --memory SIZE
-points:
---marginals M  choose and certify them by these marginals (default: MODEL's own .renyi)
 """
-_REPORT = f"""write a self-contained HTML page about a model, and its figures as JSON
+_REPORT = f"""write an HTML page about a model, and its figures as JSON
 MODEL  {_MODEL}
 [MARGINALS]  {_MARGINALS} (default: MODEL's own)
--o --out FILE  where to write (default: MODEL's name with .report.html)
---title TEXT  the question that the model answers, such as "Will White win?"
-either --level {{closed,lp,exact}}  show bounds up to a linear program, or to the exact
-    worst case
-{_EXACT}
+--out FILE  where to write (default: MODEL's name with .report.html)
+--title TEXT
+{_LEVEL}
 --path  show in which order features would be selected
 --memory SIZE
 --json
 {_HELDOUT}
---rows FILE  show errors, calibration and ROC of these rows; none of them is kept
+--rows FILE  evaluate the model on these rows (none is stored)
 {_CLASS}
 """
 
@@ -347,11 +343,11 @@ class _Formatter(argparse.HelpFormatter):
 class _Parser(argparse.ArgumentParser):
     """A parser that reports an error in one line."""
 
-    # Of later Pythons: escape sequences, which are shown to nobody here.
+    # Later Pythons would print escape sequences for colours.
     color = property(lambda self: False, lambda self, value: None)
 
     def parse_args(self, args: Any = None, namespace: Any = None) -> Any:
-        """Read the arguments; --sql may replace the files."""
+        """Parse the arguments; FILE may be left out if --sql is given."""
         known, _ = self.parse_known_args(args, namespace)
         if getattr(known, "files", None) == [] and not getattr(known, "sql", None):
             names = [getattr(known, part, None) for part in ("command", "action")]
@@ -360,15 +356,19 @@ class _Parser(argparse.ArgumentParser):
         return known
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
-        """Read the arguments; an unknown one is reported by its command."""
+        """Parse the arguments; let the command itself report an unknown one."""
         self._given = list(args or [])
         known, rest = super().parse_known_args(args, namespace)
         if rest:
-            self.error(f"unrecognized arguments: {' '.join(rest)}")
+            # argparse finds an optional file only next to the one before it.
+            late = any(action.nargs == "?" for action in self._actions)
+            late = late and not rest[0].startswith("-")
+            advice = " (put it before the options)" if late else ""
+            self.error(f"unrecognized arguments: {' '.join(rest)}{advice}")
         return known, rest
 
     def error(self, message: str) -> NoReturn:
-        """Exit with the message, options that may have been meant, where to read on."""
+        """Exit with the message, similar options, and where to find help."""
         more = _BEFORE if message.endswith("FILE") else ""
         options = list(self._option_string_actions)
         for text in self._given:
@@ -384,17 +384,17 @@ class _Parser(argparse.ArgumentParser):
 
 
 def parser(genotypes: bool = True) -> argparse.ArgumentParser:
-    """Return the parser of the command line, with or without commands of genotypes."""
+    """Return the parser of the command line, with or without genotype commands."""
     whole = _Parser(
         prog="renyi",
-        description="Classify categorical data from counts of pairs of columns,\n"
-        "with a worst-case error that is proven.",
+        description="Train scorecards for categorical data from pair counts, "
+        "and bound their error.",
         epilog=_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
     whole.add_argument("--version", action="version", version=f"renyi {__version__}")
-    commands = whole.add_subparsers(metavar="COMMAND", required=True, dest="command")
+    commands = whole.add_subparsers(metavar="COMMAND", required=False, dest="command")
     add_command(commands, "fit", _FIT)
     add_command(commands, "predict", _PREDICT)
     add_command(commands, "certify", _CERTIFY)
@@ -404,7 +404,7 @@ def parser(genotypes: bool = True) -> argparse.ArgumentParser:
     add_command(commands, "select", _SELECT)
     add_command(commands, "compare", _COMPARE)
     marginals = add_command(
-        commands, "marginals", "build, merge, subtract or show marginals"
+        commands, "marginals", "build, merge, subtract or show pair counts"
     )
     actions = marginals.add_subparsers(metavar="ACTION", required=True, dest="action")
     add_command(actions, "build", _BUILD, "renyi.cli.marginals.build")
@@ -429,11 +429,11 @@ def option(name: str) -> str:
 def add_command(
     commands: Commands, name: str, lines: str, run: str = ""
 ) -> argparse.ArgumentParser:
-    """Add a command, done by `run` in the module of its name, or by another.
+    """Add a command; `run` names its function (default: ``run`` in its module).
 
-    The first line says what it does. Others are ``group:``, ``note:`` for the end of
-    the help, or an argument with its help after two spaces; those that are indented
-    continue the one above. Of ``either`` and ``or`` one can be given.
+    The first line says what the command does. Other lines are ``group:``, ``note:`` for
+    the end of the help, or an argument with its help after two spaces. Indented lines
+    continue the line above. ``either`` and ``or`` mark options that exclude each other.
     """
     about, *rest = lines.replace("\n    ", " ").split("\n")
     whole = f"{about[0].upper()}{about[1:]}."
@@ -445,7 +445,7 @@ def add_command(
         formatter_class=_Formatter,
     )
     parser.set_defaults(run=run or f"renyi.cli.{name}.run")
-    if _COLUMNS in lines:  # what a command lacks is not given
+    if _COLUMNS in lines:  # options that the command lacks
         absent = dict.fromkeys(("where", "sql", "table", "trust_views", "unseen"))
         parser.set_defaults(class_conditional=False, **absent)
     names: list[str] = []
@@ -474,7 +474,7 @@ def add_command(
 
 
 def _add_positional(parser: Arguments, usage: str, text: str) -> None:
-    """Add a positional argument: one, ``FILE ...`` for several, in brackets or none."""
+    """Add a positional argument: ``FILE``, ``FILE ...``, or in brackets if optional."""
     name, *several = usage.strip("[]").split()
     names = {"MODEL": "model", "A": "first", "B": "second"}
     optional = usage.startswith("[")
@@ -484,24 +484,23 @@ def _add_positional(parser: Arguments, usage: str, text: str) -> None:
         parser.add_argument(place, metavar=name, help=text, nargs=how)
         return
     files = parser.add_argument("files", metavar=name, nargs="+", help=text, default=[])
-    # With nargs="*", a file that comes after options would not be found.
+    # With nargs="*", argparse would not find a file after the options.
     files.required = not optional
 
 
 def _add_option(parser: Arguments, usage: str, text: str) -> None:
     """Add an option: ``--json``, ``--out FILE``, ``--pair X Y`` or ``--id COL ...``.
 
-    The last takes one or more values, and may be given several times. One without help
-    is not listed: it is there to be refused with a reason.
+    The last takes one or more values, and may be given several times. An option without
+    help is hidden: the command rejects it with a reason.
     """
-    words = usage.split()
-    names = [word for word in words if word.startswith("-")]
-    first, *more = words[len(names) :] or [""]
+    name, first, *more = [*usage.split(), ""]
+    more = more[:-1]
     settings: dict[str, Any] = {"help": text or _HELP.get(usage, argparse.SUPPRESS)}
     if first.startswith("{"):
         settings["choices"] = first.strip("{}").split(",")
     elif first:
-        settings["type"] = _TYPES.get(names[-1], _TYPES.get(first))
+        settings["type"] = _TYPES.get(name, _TYPES.get(first))
         settings["metavar"] = (first, *more) if more else first
     else:
         settings["action"] = "store_true"
@@ -509,13 +508,14 @@ def _add_option(parser: Arguments, usage: str, text: str) -> None:
         settings |= {"nargs": "+", "action": "extend", "default": [], "metavar": first}
     elif more:
         settings["nargs"] = 2
+    names = ("-o", name) if name == "--out" else (name,)
     parser.add_argument(*names, **settings | _SETTINGS.get(usage, {}))
 
 
 def _value(
     what: str, fits: Callable[[Any], bool], read: Callable[[str], Any] = float
 ) -> Callable[[str], Any]:
-    """Return what reads a value; what does not fit is refused."""
+    """Return a function that reads a value and rejects one that does not fit."""
 
     def value(text: str) -> Any:
         try:
@@ -541,7 +541,7 @@ def _bytes(text: str) -> int:
 
 
 _POSITIVE = _value("a number above 0", lambda x: 0 < x < math.inf)
-_TYPES = {  # by option, else by what stands for its value
+_TYPES = {  # by option, else by the placeholder of its value
     "--alpha": _value(
         "auto, loo or a number of at least 0",
         lambda x: x in ("auto", "loo") or 0 <= x < math.inf,
@@ -572,22 +572,22 @@ _SETTINGS: dict[str, dict[str, Any]] = {
     },
     "--exact": {"action": "store_const", "const": "exact", "dest": "level"},
     "--marginals": {"action": argparse.BooleanOptionalAction},
-    "--marginals M": {"dest": "file"},
-    "--method {auto,lp,exact}": {"default": "auto"},
+    "--level {auto,lp,exact}": {"default": "auto"},
     "--objective {error,ranking}": {"default": "error"},
     "--out FILE.renyi": {"required": True},
-    "--out M.renyi": {"required": True},
     "--rule {map,renyi,sharp}": {"default": "map"},
 }
 _HELP = {
+    "--alpha auto|loo|NUMBER": "ridge penalty, or how to choose it",
     "--json": "print one JSON object",
-    "--memory SIZE": "memory limit, such as 2G (default: half of the memory)",
-    "--out M.renyi": "where to write",
+    "--memory SIZE": "memory limit, such as 2G (default: half of it)",
+    "--order R": "columns in a feature; 2 uses pairs (default 1)",
+    "--out FILE.renyi": "where to write",
     "--out PREFIX": "write PREFIX.json, PREFIX.log and PREFIX.renyi",
-    "--prevalence SHARE": (
-        "answer where the second of two classes, as sorted, has this share"
-    ),
-    "--proof FILE": "write a proof of the bounds for 'renyi verify' (.json)",
+    "--plot FILE": f"write a figure ({_PICTURE}); needs the extra plot",
+    "--proof FILE": "a proof of the bounds (written for 'renyi verify')",
+    "--rule {map,renyi,sharp}": "how to answer; renyi and sharp do so at random",
+    "--seed N": "seed of random choices",
     "--spreadsheet": (
         "put ' before cells of CSV that a spreadsheet would compute (=…, @…)"
     ),
@@ -595,4 +595,5 @@ _HELP = {
     "--time-limit SECONDS": (
         "stop after this time with the result so far, as Ctrl-C does"
     ),
+    "--title TEXT": 'the question that the model answers, such as "Will White win?"',
 }

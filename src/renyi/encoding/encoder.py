@@ -40,6 +40,7 @@ from renyi.encoding.columns import (
     numbered_names,
     plain_label,
 )
+from renyi.formatting import listed
 from renyi.validation import InputError, ParameterError
 
 Weights = NDArray[np.float64] | None
@@ -284,9 +285,10 @@ class Encoder:
         where = {name: j for j, name in enumerate(names)}
         lacking = [name for name in wanted if name not in where]
         if lacking:
+            several = "are" if lacking[1:] else "is"
+            word = "Columns" if lacking[1:] else "Column"
             raise ValueError(
-                f"Column {lacking[0]!r} is missing from the table"
-                + (f", and {len(lacking) - 1} more." if lacking[1:] else ".")
+                f"{word} {listed(lacking)} {several} missing from the table."
             )
         places = [where[name] for name in wanted]
         is_frame = hasattr(table, "iloc")

@@ -1,8 +1,8 @@
 """The model file: a `Fit` as JSON that predicts the same to the last bit.
 
-A document contains the settings, how alpha was chosen, the certificate and the
-scorecard. It may come from a stranger: the fields and their types are checked here,
-what is inside the scorecard and the certificate by these themselves.
+A document contains the settings, the choice of alpha, the certificate and the
+scorecard. It may be untrusted. This module checks the fields and their types; the
+scorecard and the certificate check their own contents.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ def write(fit: Fit, path: Sink) -> None:
 
 
 def _plain_settings(settings: Settings) -> dict[str, object]:
-    """Return settings as plain values; a seed that is not a number is left out."""
+    """Return the settings as plain values; omit a seed that is not a number."""
     seed = settings.random_state
     weights = settings.class_weight
     plain = {key: _plain(getattr(settings, key)) for key in _SETTINGS}
@@ -117,7 +117,8 @@ def _from_document(data: dict[str, Any]) -> Fit:
         raise ValueError(f"its order is {plain['order']!r}, not its scorecard's")
     settings = Settings(**plain)
     classes = column_rules.class_array(card.classes)
-    settings.class_factors(classes, np.ones(len(classes)))  # names of classes
+    # This raises an error if a class weight names an unknown class.
+    settings.class_factors(classes, np.ones(len(classes)))
     digest = None
     if data["data_digest"] is not None:
         check_fields(data["data_digest"], _DIGEST, "data_digest")

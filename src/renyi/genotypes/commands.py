@@ -145,7 +145,7 @@ def _fitted(args: Args, study: Study) -> GenotypeModel:
     clf = GenotypeModel(
         alpha="auto" if args.alpha == "loo" else args.alpha,
         dominance=not args.additive,
-        missing=args.missing or "category",
+        missing=args.missing_calls or "category",
         device=args.device or "cpu",
         random_state=args.seed or 0,
     )

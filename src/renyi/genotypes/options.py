@@ -1,10 +1,10 @@
-"""Commands and options of ``renyi genotypes``. Nothing heavy is imported here."""
+"""Define the commands and options of ``renyi genotypes``; import little."""
 
 from __future__ import annotations
 
 import argparse
 
-from renyi.cli.parser import PICTURE, WRITTEN, add_command
+from renyi.cli.parser import PREVALENCE, WRITTEN, add_command
 from renyi.formatting import either
 from renyi.genotypes.suffixes import GENOTYPES, LOCO, PGS, PLINK2
 
@@ -22,13 +22,13 @@ _SAMPLES = """
 _FIT = f"""train a classifier of genotypes
 {_FILE}
 --out PREFIX  write PREFIX.json and PREFIX.points (model) and PREFIX.log
---plot FILE  draw how much each variant matters ({either(PICTURE)})
+--plot FILE
 --loco  write scores without each chromosome to PREFIX{LOCO}
 --json
 --memory SIZE
 samples:
 {_SAMPLES}
---classes A B  the two values of the phenotype to tell apart, such as CHB JPT
+--classes A B  the two phenotypes to classify, such as CHB JPT
 --groups FILE  groups of relatives, always left out together: FID, or a file like
     --pheno
 --mind FRACTION  no samples with more missing calls than this share
@@ -40,12 +40,12 @@ variants:
 --geno FRACTION  no variants with more missing calls than this share
 --maf FRACTION  no variants with a rarer allele below this frequency
 model:
---alpha auto|loo|NUMBER  ridge penalty, or how to choose it
+--alpha auto|loo|NUMBER
 --additive  one weight per copy, not points for each number of copies
---missing {{category,mean}}  missing calls have points of their own (default), or count
-    as the mean of the others
---prevalence SHARE  state R² on the liability scale at this share
---seed N  seed of the folds that left-out scores are from
+--missing-calls {{category,mean}}  give missing calls separate points (default), or the
+    mean of the others
+--prevalence SHARE  {PREVALENCE} (for R² on the liability scale)
+--seed N
 --device {{cpu,cuda}}  where to compute (cuda needs the extra gpu)
 """
 _PREDICT = f"""classify the samples of a file with a genotype model
@@ -53,7 +53,7 @@ _PREDICT = f"""classify the samples of a file with a genotype model
 {_FILE}
 --out FILE  write to a file (.tsv, {either(WRITTEN)}), not to stdout
 --spreadsheet
---prevalence SHARE
+--prevalence SHARE  {PREVALENCE} (answers follow it)
 --json
 --memory SIZE
 samples:
@@ -69,8 +69,8 @@ _EXPORT = f"""write a genotype model as score files of other programs
 """
 _REPORT = f"""write a self-contained HTML page about a genotype model
 {_MODEL}
--o --out FILE  where to write (default: MODEL's name with .report.html)
---title TEXT  the question that the model answers
+--out FILE  where to write (default: MODEL's name with .report.html)
+--title TEXT
 --json
 --memory SIZE
 """

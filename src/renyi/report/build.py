@@ -21,7 +21,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from renyi import __version__
 from renyi.certificates.error_table import error_table
-from renyi.certificates.heldout import read_rows
+from renyi.certificates.heldout import UNKNOWN, read_rows
 from renyi.certificates.record import BoundReport, Certificate
 from renyi.certificates.text import ranking_lines
 from renyi.certification import certify
@@ -409,7 +409,7 @@ def _heldout(card: Scorecard, c: Certificate, X: object, y: ArrayLike) -> Entry:
     """Return sums over held-out rows; an unknown class has no probability."""
     rows = read_rows(card, X, y)
     K = card.n_classes
-    known = (rows.y >= 0) & (rows.y < K)
+    known = rows.y != UNKNOWN
     truth = rows.y[known]
     p = card.probabilities(rows.codes[:, known])
     answers = decide(card.mapped.estimates(rows.codes))

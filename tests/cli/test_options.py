@@ -1,0 +1,90 @@
+"""One option name has one meaning in all commands."""
+
+from __future__ import annotations
+
+import argparse
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from renyi.cli.parser import Place, parser
+from support.commandline import Done
+
+Named = tuple[str, argparse.Action]
+
+EXCEPTIONS = {  # option: why its commands differ
+    "-o": "each command names the file that it writes",
+    "--out": "each command names the file that it writes",
+    "--level": "minimax has no closed form, and can choose by itself",
+    "--sql": "fit reads by a query, export writes for an engine",
+}
+
+
+def options(whole: argparse.ArgumentParser, name: str = "") -> Iterator[Named]:
+    """Yield every option of every command, with the name of the command."""
+    for action in whole._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            for command, other in action.choices.items():
+                yield from options(other, f"{name} {command}".strip())
+        elif action.option_strings:
+            yield name, action
+
+
+def by_name() -> dict[str, list[Named]]:
+    """Return the options by their names, without those that are only rejected."""
+    named = defaultdict(list)
+    for command, action in options(parser()):
+        for name in action.option_strings:
+            if action.help != argparse.SUPPRESS:
+                named[name].append((command, action))
+    return named
+
+
+def meaning(action: argparse.Action) -> tuple[object, ...]:
+    """Return what an option sets, and its help without a remark or a default."""
+    said = str(action.help).partition(" (")[0]
+    choices = tuple(action.choices or ())
+    return action.dest, action.type, action.nargs, action.metavar, choices, said
+
+
+@pytest.mark.parametrize("name", sorted({*by_name()} - {*EXCEPTIONS}))
+def test_an_option_has_one_meaning(name: str) -> None:
+    meanings = {command: meaning(action) for command, action in by_name()[name]}
+    assert len({*meanings.values()}) == 1, meanings
+
+
+@pytest.mark.parametrize("name", sorted(EXCEPTIONS))
+def test_exceptions_are_needed(name: str) -> None:
+    assert len({meaning(action) for _, action in by_name()[name]}) > 1
+
+
+def test_every_command_that_writes_takes_o_and_out() -> None:
+    for command, action in by_name()["--out"]:
+        assert action.option_strings == ["-o", "--out"], command
+        assert (action.dest, action.type) == ("out", Place)
+
+
+def test_every_command_has_help_on_every_option() -> None:
+    hidden = [
+        (command, action.option_strings[0])
+        for command, action in options(parser())
+        if action.help == argparse.SUPPRESS
+    ]
+    assert hidden == [("compare", "--weight")]  # it rejects weights with a reason
+    for command, action in options(parser()):
+        assert action.help, (command, action.option_strings)
+
+
+def test_renyi_alone_prints_help(good: Callable[..., Done]) -> None:
+    assert good().out == parser().format_help()
+    assert good().err == ""
+
+
+def test_help_of_fit_fits_a_screen() -> None:
+    (fit,) = (
+        action.choices["fit"]
+        for action in parser()._actions
+        if isinstance(action, argparse._SubParsersAction)
+    )
+    assert len(fit.format_help().splitlines()) <= 50
