@@ -43,6 +43,16 @@ def percent(share: float, digits: int = 1) -> str:
     return f"{100 * share:.{digits}f} %"
 
 
+def interval_text(low: float, high: float) -> str:
+    """Return an interval of shares as a percentage.
+
+    >>> interval_text(0.0, 0.0362), interval_text(0.051, 0.068)
+    ('0 to 3.6 %', '5.1 to 6.8 %')
+    """
+    start = "0" if low == 0 else f"{100 * low:.1f}"
+    return f"{start} to {percent(high)}"
+
+
 def chosen_percent(share: float) -> str:
     """Return a share that a user chose, such as a confidence, with all its digits.
 

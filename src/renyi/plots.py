@@ -408,9 +408,12 @@ class CertificateDisplay(_Display):
         dots = []
         for y, line in enumerate(lines):
             row = line.row
-            if row is not None and row.high is not None:
+            if row is not None and row.value is None:
                 self._draw_bound(y, row)
             if row is not None and row.value is not None:
+                if row.low is not None:
+                    ends = [row.low, row.high]
+                    ax.plot(ends, [y, y], color=COLOURS[1], lw=1, label="95 % interval")
                 dots.append((row.value, y))
                 self._write(percent(row.value, 2), row.value, y)
         self.dots_ = None

@@ -505,7 +505,9 @@ def test_certificate_is_that_of_the_rows(K, rule):
     assert c.observed_error == wrong / 300
     assert c.sampled_error == heldout.clopper_pearson(wrong, 300, 0.8)
     assert (c.basis, c.confidence, c.n, c.rule) == ("heldout", 0.8, 300, rule)
-    assert (c.majority, c.one_feature, c.loo_risk, c.steps) == (None, None, None, ())
+    assert (c.one_feature, c.loo_risk, c.steps) == (None, None, ())
+    shares = y.value_counts(normalize=True)
+    assert c.majority == (shares.index[0], pytest.approx(1 - shares.iloc[0]))
     assert c.n_indicators == sizes.sum()
 
 

@@ -130,9 +130,9 @@ def test_certificate_is_computed_when_asked_for(votes, monkeypatch):
     calls = []
     real = fitting.certificate
 
-    def counted(*args):
+    def counted(*args, **more):
         calls.append(args)
-        return real(*args)
+        return real(*args, **more)
 
     monkeypatch.setattr(fitting, "certificate", counted)
     clf = RenyiClassifier(alpha=0.1).fit(X, y)

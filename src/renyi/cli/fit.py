@@ -134,7 +134,7 @@ class ModelLearner:
             rows.marginals(settings.class_pairs_reason is not None),
             settings,
             effective_n=effective_n,
-            sample=rows.sample() if settings.needs_sample else None,
+            sample=rows.sample(),
             notes=notes,
         )
         return fit, None

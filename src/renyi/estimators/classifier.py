@@ -447,14 +447,10 @@ default="auto"
                 return self
             rows = earlier.joined(rows)
         fit = fit_rows(rows, settings)
-        retained: TrainingRows | RowSample | None = None
         n = rows.effective_n
         K = len(self.classes_)
-        if uses_rows(len(rows.y), n, rows.n_indicators, K, settings):
-            retained = rows
-        elif settings.needs_sample:
-            retained = RowSample.of(rows)
-        self._store(fit, retained)
+        needed = uses_rows(len(rows.y), n, rows.n_indicators, K, settings)
+        self._store(fit, rows if needed else RowSample.of(rows))
         return self
 
     def _encoded_block(

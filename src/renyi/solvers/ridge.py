@@ -52,6 +52,8 @@ FLOOR_ROWS = 0.01
 ROWS_PER_INDICATOR = 100
 # Multiplications that leave-one-out may cost before it counts as too dear.
 AFFORDABLE = 1e10
+# Pairs of categories that the leverages of a sample may look up.
+_LOOKUPS = 2e8
 _ROW_BLOCK = 4096
 _BLOCK = 64  # of LAPACK's reflections
 INDEFINITE = (
@@ -198,6 +200,7 @@ class LeftOut(NamedTuple):
     weights: Floats
     sample_weight: Floats
     leverage: float  # the mean
+    complete: bool = True  # no row was dropped because the fit interpolates it alone
 
 
 def leave_out(rows: Rows, scores: Floats, leverage: Floats) -> LeftOut:
@@ -209,7 +212,58 @@ def leave_out(rows: Rows, scores: Floats, leverage: Floats) -> LeftOut:
     target = rows.indicators()[kept] - 1 / rows.n_classes
     left_out = target - (target - scores[kept]) / (1 - h[kept, None])
     mean = float(np.average(h, weights=weights) if np.ndim(leverage) else leverage)
-    return LeftOut(left_out, rows.y[kept], weights[kept], sample_weight[kept], mean)
+    return LeftOut(
+        left_out,
+        rows.y[kept],
+        weights[kept],
+        sample_weight[kept],
+        mean,
+        bool(kept.all()),
+    )
+
+
+def row_leverages(
+    rows: Rows, equations: Moments, alpha: float, total: float
+) -> Floats | None:
+    """Return the leverage of each row of a sample, all rows weighing `total`.
+
+    The inverse of A + alpha is looked up at each pair of the row's categories. None
+    where that costs too much, or where A is sparse: the mean leverage then serves.
+    """
+    A = equations.A
+    d, n = rows.codes.shape
+    if is_sparse(A) or len(A) ** 3 > AFFORDABLE or n * d * d > _LOOKUPS:
+        return None
+    inverse = _inverse(A, alpha)
+    if inverse is None:
+        return None
+    D = len(inverse)
+    from_centre = inverse @ equations.centre
+    constant = float(equations.centre @ from_centre) + equations.fit_intercept
+    flat = inverse.ravel()
+    places = rows.codes.astype(np.int64) + offsets(rows.sizes)[:-1][:, None]
+    squares = np.full(n, constant)
+    for i in range(d):
+        start = places[i] * D
+        squares += flat[start + places[i]] - 2 * from_centre[places[i]]
+        for j in range(i):
+            squares += 2 * flat[start + places[j]]
+    unit = 1.0 if rows.unit is None else rows.unit
+    return np.asarray(unit * np.maximum(squares, 0) / total)
+
+
+def _inverse(A: Floats, alpha: float) -> Floats | None:
+    """Return the inverse of ``A + alpha·I``; None if rounding leaves none."""
+    if alpha == 0:
+        values, vectors = eigen(A)
+        return np.asarray((vectors * pseudo_inverse(values)) @ vectors.T)
+    try:
+        L = cholesky(A, alpha)
+    except ValueError:
+        return None
+    lower, info = scipy.linalg.lapack.dpotri(L, lower=1, overwrite_c=1)
+    assert info == 0
+    return np.asarray(np.tril(lower) + np.tril(lower, -1).T)
 
 
 class Moments(NamedTuple):
