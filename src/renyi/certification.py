@@ -140,7 +140,9 @@ def _warning_fields(warned: Sequence[Warned]) -> dict[str, Any]:
     return {"warnings": sentences, "warning_codes": codes}
 
 
-def majority_of(classes: Sequence[Any], priors: NDArray[np.float64]) -> tuple[Any, float]:
+def majority_of(
+    classes: Sequence[Any], priors: NDArray[np.float64]
+) -> tuple[Any, float]:
     """Return the most frequent class, and the error of always answering it."""
     top = int(priors.argmax())
     return classes[top], float(1 - priors[top])

@@ -663,7 +663,9 @@ def _fit_primal(
         s = lookup_sum(chosen.codes, solution.z, starts) + solution.intercept
         leverage = solution.leverage
         if not leverage.ndim:  # the mean of all rows
-            total = float(m.n if factor is None else m.n * m.class_probabilities @ factor)
+            total = float(
+                m.n if factor is None else m.n * m.class_probabilities @ factor
+            )
             own = ridge.row_leverages(chosen, equations, solution.choice.alpha, total)
             leverage = leverage if own is None else own
         left_out = ridge.leave_out(chosen, s, leverage)

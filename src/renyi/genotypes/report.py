@@ -106,6 +106,7 @@ def genotype_report(
         "card": None,
         "path": [],
         "heldout": None,
+        "left_out_rows": None,
         "worst": None,
     }
     whose = None if title is None else f"Genotype model of {quoted(second)}"

@@ -82,14 +82,16 @@ def report(
         trained is not None and trained.matches(marginals.digest)
     )
     tested = None if heldout is None else certify(fit, *heldout)
-    unseen = getattr(fit, "heldout", None) if tested is None else tested
+    unseen = tested
     if unseen is not None and "training-rows" in unseen.warning_codes:
         unseen = None  # rows that it may have learned from show nothing
     shares = _shares(scorecard, own, m if same else None)
     errors = error_table(own, counted=counted, unseen=unseen, bounds=bounds)
     by_rows = None
+    left_out = fit.left_out_details
     if heldout is not None and tested is not None:
         by_rows = _heldout(scorecard, tested, *heldout)
+        left_out = None
     if card is None and m is not None:
         card = _integer_card(scorecard, m)
     ranking: list[str] = []
@@ -99,7 +101,8 @@ def report(
     data = _data(scorecard, own, m, shares, same)
     unknown = "pair counts do not contain it: give the report rows with --rows"
     figures = summary.headline(errors, unknown)
-    line = summary.guarantee(counted or own, errors.always)
+    line = summary.guarantee(counted or own, errors)
+    classes = (by_rows or left_out or {"by_class": []})["by_class"]
     facts: Entry = {
         "format": FORMAT,
         "version": VERSION,
@@ -108,7 +111,7 @@ def report(
         "summary": summary.summary(figures, line["text"]),
         "headline": figures,
         "guarantee": line,
-        "findings": summary.findings(errors, tested, _by_class(by_rows, scorecard)),
+        "findings": summary.findings(errors, tested, classes),
         "notes": summary.notes(own, counted, tested),
         "target": target,
         "classes": [label_text(label) for label in scorecard.classes],
@@ -122,6 +125,7 @@ def report(
         "card": None if card is None else _card(card, counted),
         "path": [] if path is None else _path(path),
         "heldout": by_rows,
+        "left_out_rows": left_out,
         "worst": None if bounds is None else _worst(bounds),
     }
     return Report(facts)
@@ -426,22 +430,21 @@ def _heldout(card: Scorecard, c: Certificate, X: object, y: ArrayLike) -> Entry:
         "unknown": int((~known).sum()),
         "certificate": c.to_dict(),
         "confusion": confusion[: K + int(not known.all())].tolist(),
+        "by_class": _by_class(card, confusion),
         "bins": _bins(probability, hit),
         "log_loss": float(log_losses(p[np.arange(len(truth)), truth]).mean()),
         "auc": [*auc(probability, hit)] if both else None,
     }
 
 
-def _by_class(heldout: Entry | None, card: Scorecard) -> list[Entry]:
-    """Return how many of the rows of each class were wrong."""
-    if heldout is None:
-        return []
-    confusion = np.array(heldout["confusion"])
+def _by_class(card: Scorecard, confusion: NDArray[np.int64]) -> list[Entry]:
+    """Return the share of the rows of each class that were wrong."""
+    totals = confusion.sum(axis=1)
     return [
         {
             "class": label_text(label),
-            "rows": int(confusion[k].sum()),
-            "wrong": int(confusion[k].sum() - confusion[k, k]),
+            "rows": int(totals[k]),
+            "error": float(1 - confusion[k, k] / totals[k]) if totals[k] else None,
         }
         for k, label in enumerate(card.classes)
     ]

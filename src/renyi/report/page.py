@@ -57,6 +57,7 @@ _SECTIONS = (
     ("importance", "Importance"),
     ("card", "Points to add by hand"),
     ("heldout", "Errors by class"),
+    ("left_out_rows", "Errors by class"),
     ("errors", "All error figures"),
     ("path", "Selection path"),
     ("worst", "The worst population"),

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict
+from operator import itemgetter
 from typing import Any
 
 from renyi.certificates.error_table import (
@@ -22,7 +23,7 @@ from renyi.certificates.error_table import (
     baseline,
     pairs_text,
 )
-from renyi.certificates.heldout import share_interval
+from renyi.certificates.left_out import error_interval
 from renyi.certificates.record import CLOSED, CONDITIONAL, EXACT, PROGRAM, Certificate
 from renyi.certification import MINIMAX
 from renyi.encoding.columns import Label, label_text
@@ -44,6 +45,11 @@ _MEANING = {
     CONDITIONAL: "uses pairs counted within each class, too",
     PROGRAM: "the best of a family of bounds",
     EXACT: "the worst population that exists, found by search",
+}
+_VERDICTS = {
+    "better": "Clearly better than",
+    "barely": "Barely better than",
+    "no better": "No better than",
 }
 # Reasons why a guarantee says little; the line on the guarantee tells them.
 _DOUBTS = ("few-rows", "optimistic")
@@ -103,17 +109,9 @@ def _figure(
 
 def _estimate_figure(row: ErrorRow) -> Entry:
     note = how_estimated(row)
-    if interval := interval_text(row):
-        note = f"{interval}, {note}"
-    return _figure("estimate", percent(row.value or 0.0), "error to expect", note, row)
-
-
-def interval_text(row: ErrorRow) -> str:
-    """Return the interval of an estimate, if it has one."""
-    if row.low is None or row.high is None:
-        return ""
-    low = percent(row.low).removesuffix(" %")
-    return f"95 % interval {low} to {percent(row.high)}"
+    if row.interval:
+        note = f"{row.interval}, {note}"
+    return _figure("estimate", row.shown, "error to expect", note, row)
 
 
 def how_estimated(row: ErrorRow) -> str:
@@ -139,47 +137,43 @@ def _bound_figure(row: ErrorRow) -> Entry:
 # ---- the guarantee
 
 
-def guarantee(c: Certificate, always: ErrorRow | None) -> Entry:
+def guarantee(c: Certificate, table: ErrorTable) -> Entry:
     """Return the line on the guarantee, and its figure where it is a useful one."""
-    bound = c.bounds[c.rule]
-    upper = at_most(bound, 1)
-    if c.doubtful:
-        text = f"none useful. {_doubt(c)}"
-    elif always is not None and always.value is not None and bound >= always.value:
-        text = (
-            f"none useful. From pair counts, at most {upper} can be proved for this "
-            f"model, no less than {always_text(always)}. That is common when the "
-            "target is hard to predict."
-        )
-    elif c.confidence is not None:
-        text = (
-            f"wrong on at most {upper} of any population with the {pairs_text(c)} of "
-            f"this one, with {chosen_percent(c.confidence)} confidence."
-        )
-        return {"text": text, "place": bound}
+    if table.guarantee is None:
+        return {"text": f"none useful. {_no_guarantee(c, table.always)}", "place": None}
+    assert table.guarantee.high is not None
+    text = (
+        f"wrong on at most {at_most(table.guarantee.high, 1)} of any population with "
+    )
+    if c.confidence is None:
+        text += f"the same {pair_counts(c)}, however the columns interact beyond pairs."
     else:
-        text = (
-            f"wrong on at most {upper} of any population with the same "
-            f"{pair_counts(c)}, however the columns interact beyond pairs."
+        sure = chosen_percent(c.confidence)
+        text += f"the {pairs_text(c)} of this one, with {sure} confidence."
+    return {"text": text, "place": table.guarantee.high}
+
+
+def _no_guarantee(c: Certificate, always: ErrorRow | None) -> str:
+    """Say why no guarantee is useful."""
+    if "few-rows" in c.warning_codes:
+        return (
+            f"Pair counts of {number_of_rows(c.n)} and {c.n_indicators:,} categories "
+            "say little about other rows."
         )
-        return {"text": text, "place": bound}
-    return {"text": text, "place": None}
+    if c.doubtful:
+        return "The model fits its training rows far better than it will fit new rows."
+    other = "" if always is None else f", no less than {always_text(always)}"
+    upper = at_most(c.bounds[c.rule], 1)
+    return (
+        f"From pair counts, at most {upper} can be proved for this model{other}. That "
+        "is common when the target is hard to predict."
+    )
 
 
 def pair_counts(c: Certificate) -> str:
     """Return which counts a guarantee is about."""
     pairs = pairs_text(c)
     return "pair counts" if pairs == "pairs" else f"counts of {pairs}"
-
-
-def _doubt(c: Certificate) -> str:
-    """Say why pair counts of these rows say little about others."""
-    if "few-rows" in c.warning_codes:
-        return (
-            f"Pair counts of {number_of_rows(c.n)} and {c.n_indicators:,} categories "
-            "say little about other rows."
-        )
-    return "The model fits its training rows far better than it will fit new rows."
 
 
 # ---- whether to use the model
@@ -194,27 +188,13 @@ def findings(
 ) -> list[Entry]:
     """Return what speaks for the model and against it, as far as figures tell."""
     found = []
-    if table.estimate is not None and table.always is not None:
-        found.append(_compared(table.estimate, table.always))
+    if table.verdict is not None and table.always is not None:
+        text = f"{_VERDICTS[table.verdict]} {always_text(table.always)}."
+        found.append(_finding(table.verdict == "better", text))
     found.append(_tested(table, tested))
     if found_by_class := _by_class(by_class):
         found.append(found_by_class)
     return found
-
-
-def _compared(estimate: ErrorRow, always: ErrorRow) -> Entry:
-    """Say whether the model is better than the baseline, as far as that is certain."""
-    assert estimate.value is not None
-    assert always.value is not None
-    low = estimate.value if estimate.low is None else estimate.low
-    high = estimate.value if estimate.high is None else estimate.high
-    other = f"{always_text(always)} ({always.shown})"
-    if high < always.value:
-        return _finding(True, f"Clearly better than {other}.")
-    if low > always.value:
-        return _finding(False, f"Worse than {other}.")
-    barely = "Barely better than" if estimate.value < always.value else "No better than"
-    return _finding(False, f"{barely} {other}: the interval includes that figure.")
 
 
 def _tested(table: ErrorTable, tested: Certificate | None) -> Entry:
@@ -225,9 +205,9 @@ def _tested(table: ErrorTable, tested: Certificate | None) -> Entry:
         return _finding(True, f"Tested on {rows} not used in training.")
     if table.bound is not None:
         return _finding(True, "Tested on two halves, each by the other half's model.")
-    text = "Not tested on rows it has not seen."
+    text = "Not tested on data it has not seen."
     if table.estimate is not None:
-        text += " The estimate assumes that new rows come from the same source."
+        text += " The estimate assumes that new data come from the same source."
     return _finding(False, text)
 
 
@@ -236,19 +216,17 @@ def _by_class(by_class: Sequence[Entry]) -> Entry | None:
     rows = [each for each in by_class if each["rows"]]
     if len(rows) < 2:
         return None
-    least = min(rows, key=lambda each: each["wrong"] / each["rows"])
-    most = max(rows, key=lambda each: each["wrong"] / each["rows"])
-    low = share_interval(most["wrong"], most["rows"], 0.95)[0]
-    high = share_interval(least["wrong"], least["rows"], 0.95)[1]
-    shares = [
-        f"{quoted(each['class'])} is missed on {percent(each['wrong'] / each['rows'])}"
-        for each in (most, least)
-    ]
-    if low > high:
-        return _finding(False, f"Errors differ by class: {', '.join(shares)}.")
-    return _finding(
-        True, f"Errors do not clearly differ by class: {shares[0]} at most."
+    least = min(rows, key=itemgetter("error"))
+    most = max(rows, key=itemgetter("error"))
+    low, _ = error_interval(most["error"], most["rows"])
+    _, high = error_interval(least["error"], least["rows"])
+    missed = (
+        f"{quoted(most['class'])} is missed on {percent(most['error'])} of its rows"
     )
+    if low <= high:
+        return _finding(True, f"Errors do not clearly differ by class: {missed}.")
+    other = f"{quoted(least['class'])} on {percent(least['error'])}"
+    return _finding(False, f"Errors differ by class: {missed}, {other}.")
 
 
 def notes(*certificates: Certificate | None) -> list[str]:
@@ -284,13 +262,15 @@ def error_entries(table: ErrorTable, c: Certificate) -> list[Entry]:
             continue  # other rules have a list of their own
         if row.kind == "guarantee" and (row.name, row.high) in bounds:
             continue  # no more than the bound itself
-        entries.append(error_entry(row, _meaning(row)))
+        entries.append(error_entry(row))
     return entries
 
 
-def error_entry(row: ErrorRow, meaning: str) -> Entry:
+def error_entry(row: ErrorRow) -> Entry:
     """Return the plain values of a row, as the page and report.json have them."""
-    return {**asdict(row), "title": _title(row), "meaning": meaning, "shown": row.shown}
+    shown = f"{row.shown} ({row.interval})" if row.interval else row.shown
+    texts = {"title": _title(row), "meaning": _meaning(row), "shown": shown}
+    return {**asdict(row), **texts}
 
 
 def always_row(shares: dict[str, float]) -> ErrorRow:
@@ -309,12 +289,9 @@ def _title(row: ErrorRow) -> str:
     if row.kind == "bound":
         return "Error at most, on this population"
     if row.about == ANY_RULE:
-        best = row.name == MINIMAX
-        return (
-            "Smallest guarantee of any rule, e*"
-            if best
-            else "Guarantee of another rule"
-        )
+        if row.name == MINIMAX:
+            return "Smallest guarantee of any rule, e*"
+        return "Guarantee of another rule"
     return "Guarantee"
 
 
