@@ -721,7 +721,9 @@ def _fit_dual(
     counts = dual.target_counts
     chosen = weighed.sampled
     scores = dual.scores[chosen]
-    left_out = ridge.leave_out(weighed.part(chosen), scores, dual.fit.leverage)
+    left_out: LeftOut | None = ridge.leave_out(
+        weighed.part(chosen), scores, dual.fit.leverage
+    )
     pairs = None
     if _calibration_kind(settings.calibration, K, left_out) == "discriminant":
         share = np.ones(weighed.n) if weighed.weights is None else weighed.weights
@@ -746,7 +748,7 @@ def _fit_dual(
 
 
 def _ranking_dual(
-    dual: DualFit, left_out: LeftOut, rows: TrainingRows
+    dual: DualFit, left_out: LeftOut | None, rows: TrainingRows
 ) -> tuple[DualFit, LeftOut | None]:
     """Scale and centre scores that rank, so that they estimate the class."""
     both = np.hstack([-dual.scores, dual.scores])

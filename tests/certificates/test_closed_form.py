@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from renyi import Marginals, RenyiClassifier, certify, rules
+from renyi.certificates.closed_form import best_feature
 from renyi.datasets import load, random_joint, sample_joint
 from support.counted import MODELS, make_card, marginals_of
 from support.joints import (
@@ -99,7 +100,7 @@ def test_exact_comparisons_and_the_minimax_error(K, kind, seed):
     m = marginals_of(table)
     c = certify(make_card(m, "minimiser"), m)
     label, always = c.majority
-    found = best_feature(m.F, m.columns)
+    found = best_feature(m.F, m.encoder.columns)
     priors = table.reshape(-1, K).sum(axis=0)
     assert label == priors.argmax()
     assert always == pytest.approx(1 - priors.max())

@@ -80,7 +80,9 @@ def test_bounds_of_unseen_rows_show_their_confidence(votes):
     c = renyi.CrossFitClassifier(confidence=0.9).fit(*votes).certificate_
     display = CertificateDisplay.from_certificate(c)
     assert bars(display) == [c.sampled_error, *(c.bounds[r] for r in c.bounds)]
-    np.testing.assert_array_equal(display.dots_.get_xdata(), [c.observed_error, c.majority[1]])
+    np.testing.assert_array_equal(
+        display.dots_.get_xdata(), [c.observed_error, c.majority[1]]
+    )
     assert any("90 %" in text for text in texts(display))
 
 

@@ -70,7 +70,9 @@ def test_of_many_columns_the_most_correlated_are_shown(votes):
     assert set(display.order) == {*best.index, "party"}
     again = pickle.loads(pickle.dumps(clf))
     assert again.marginals_ is None  # as of a model file
-    with pytest.raises(ValueError, match=r"RenyiClassifier has no pair counts.*from_data"):
+    with pytest.raises(
+        ValueError, match=r"RenyiClassifier has no pair counts.*from_data"
+    ):
         renyi.HGRDisplay.from_estimator(again)
 
 

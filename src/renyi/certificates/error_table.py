@@ -56,8 +56,8 @@ class ErrorRow:
     """One figure about the error of a model, or of what it is compared with.
 
     Either `value` is the error, or `high` bounds it from above. Of an estimate, `low`
-    and `high` are its 95 % interval. Of a guarantee, `low` is an error that some covered
-    population attains, where one was found.
+    and `high` are its 95 % interval. Of a guarantee, `low` is an error that some
+    covered population attains, where one was found.
     """
 
     name: str
