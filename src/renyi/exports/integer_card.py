@@ -160,12 +160,12 @@ class IntegerScorecard:
 
     def _unseen_labels(self) -> str:
         """Say which points a label has that the printed card does not list."""
-        points = [
-            f"in {name!r} {n}"
-            for rows in self._listed(merged=False)
-            for name, text, n in rows
-            if text == OTHER
-        ]
+        columns: dict[int, list[str]] = {}
+        for rows in self._listed(merged=False):
+            for name, text, n in rows:
+                if text == OTHER:
+                    columns.setdefault(n, []).append(repr(name))
+        points = [f"{n} in {', '.join(columns[n])}" for n in sorted(columns)]
         return "; ".join(["A label that is not listed has 0 points", *points]) + "."
 
     def totals(self) -> pd.DataFrame:

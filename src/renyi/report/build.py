@@ -99,9 +99,8 @@ def report(
         ranking = ranking_lines(counted)
     target = fit.target
     data = _data(scorecard, own, m, shares, same)
-    unknown = "pair counts do not contain it: give the report rows with --rows"
-    figures = summary.headline(errors, unknown)
-    line = summary.guarantee(counted or own, errors)
+    figures = summary.headline(errors, "pair counts do not contain it")
+    line = summary.guarantee(counted or own, errors, same)
     classes = (by_rows or left_out or {"by_class": []})["by_class"]
     facts: Entry = {
         "format": FORMAT,

@@ -330,7 +330,7 @@ def _spots(facts: Entry) -> list[Spot]:
     spots = [
         Spot(each["kind"], each["place"], each["low"], each["high"])
         for each in facts["headline"]
-        if each["place"] is not None
+        if each["place"] is not None and each["kind"] in charts.FORMS
     ]
     if facts["guarantee"]["place"] is not None:
         spots.append(Spot("guarantee", facts["guarantee"]["place"]))
@@ -369,7 +369,8 @@ def _rare_categories(facts: Entry) -> int:
 
 
 def _error_marks(errors: Sequence[Entry]) -> Entry:
-    """Return all error figures on one scale."""
+    """Return the error figures on one scale, without those that say little."""
+    shown = [each for each in errors if not each["doubtful"]]
     marks = [
         Mark(
             value=each["value"],
@@ -377,10 +378,10 @@ def _error_marks(errors: Sequence[Entry]) -> Entry:
             high=each["high"],
             baseline=each["kind"] == "baseline",
         )
-        for each in errors
+        for each in shown
     ]
     end = charts.scale_end(mark.end for mark in marks)
-    return {"end": end, "rows": [*zip(errors, marks, strict=True)]}
+    return {"end": end, "rows": [*zip(shown, marks, strict=True)]}
 
 
 def _scope(c: Certificate) -> str:

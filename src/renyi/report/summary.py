@@ -108,19 +108,18 @@ def _figure(
 
 
 def _estimate_figure(row: ErrorRow) -> Entry:
-    note = how_estimated(row)
-    if row.interval:
-        note = f"{row.interval}, {note}"
+    note = _how_estimated(row)
     return _figure("estimate", row.shown, "error to expect", note, row)
 
 
-def how_estimated(row: ErrorRow) -> str:
-    """Return where an estimate comes from."""
+def _how_estimated(row: ErrorRow) -> str:
+    """Return the interval of an estimate, and where it comes from."""
+    how = f"estimate by {row.name}"
     if row.name == HALVES:
-        return "each half tested by the other half's model"
+        how = "each half tested by the other half's model"
     if row.name == HELDOUT:
-        return f"observed on {number_of(row.n or 0, 'row')} not used in training"
-    return f"estimate by {row.name}"
+        how = f"observed on {number_of(row.n or 0, 'row')} not used in training"
+    return f"{row.interval}, {how}" if row.interval else how
 
 
 def _bound_figure(row: ErrorRow) -> Entry:
@@ -137,8 +136,11 @@ def _bound_figure(row: ErrorRow) -> Entry:
 # ---- the guarantee
 
 
-def guarantee(c: Certificate, table: ErrorTable) -> Entry:
-    """Return the line on the guarantee, and its figure where it is a useful one."""
+def guarantee(c: Certificate, table: ErrorTable, same: bool) -> Entry:
+    """Return the line on the guarantee, and its figure where it is a useful one.
+
+    Its pair counts are the `same` as those in training, or others that were given.
+    """
     if table.guarantee is None:
         return {"text": f"none useful. {_no_guarantee(c, table.always)}", "place": None}
     assert table.guarantee.high is not None
@@ -146,10 +148,11 @@ def guarantee(c: Certificate, table: ErrorTable) -> Entry:
         f"wrong on at most {at_most(table.guarantee.high, 1)} of any population with "
     )
     if c.confidence is None:
-        text += f"the same {pair_counts(c)}, however the columns interact beyond pairs."
+        counts = f"the same {pair_counts(c)}" if same else f"the {pair_counts(c)} given"
+        text += f"{counts}, however the columns interact beyond pairs."
     else:
         sure = chosen_percent(c.confidence)
-        text += f"the {pairs_text(c)} of this one, with {sure} confidence."
+        text += f"the {pair_counts(c)} of this one, with {sure} confidence."
     return {"text": text, "place": table.guarantee.high}
 
 
@@ -162,7 +165,7 @@ def _no_guarantee(c: Certificate, always: ErrorRow | None) -> str:
         )
     if c.doubtful:
         return "The model fits its training rows far better than it will fit new rows."
-    other = "" if always is None else f", no less than {always_text(always)}"
+    other = "" if always is None else f", more than {always_text(always)}"
     upper = at_most(c.bounds[c.rule], 1)
     return (
         f"From pair counts, at most {upper} can be proved for this model{other}. That "
@@ -268,8 +271,7 @@ def error_entries(table: ErrorTable, c: Certificate) -> list[Entry]:
 
 def error_entry(row: ErrorRow) -> Entry:
     """Return the plain values of a row, as the page and report.json have them."""
-    shown = f"{row.shown} ({row.interval})" if row.interval else row.shown
-    texts = {"title": _title(row), "meaning": _meaning(row), "shown": shown}
+    texts = {"title": _title(row), "meaning": _meaning(row), "shown": row.shown}
     return {**asdict(row), **texts}
 
 
@@ -298,11 +300,13 @@ def _title(row: ErrorRow) -> str:
 def _meaning(row: ErrorRow) -> str:
     """Say what a row means, in a few words."""
     if row.kind == "estimate":
-        return how_estimated(row)
+        return _how_estimated(row)
     if row.kind == "bound":
         return f"with {row.certainty}, from {row.name}"
-    if row.kind == "baseline":
+    if row.name == ALWAYS:
         return "without a model"
+    if row.name == SINGLE:
+        return f"that column alone, {row.certainty}"
     if row.name in (HALVES, HELDOUT):
         return f"with {row.certainty}, from {row.name}"
     meaning = f"{row.name}: {_MEANING[row.name]}" if row.name in _MEANING else row.name
