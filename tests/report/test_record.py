@@ -451,3 +451,57 @@ def test_bounds_of_pairs_within_each_class_say_so_in_every_place(
     assert "the same counts of pairs within each class:" in page
     alone = renyi.Marginals.from_data(X.iloc[:, :3], y)
     assert "within each class" not in str(clf.report(alone))
+
+
+def test_rows_of_an_unknown_class_count_as_errors_of_their_own(votes: Any) -> None:
+    X, y = votes
+    clf = renyi.RenyiClassifier().fit(X[:300], y[:300])
+    truth = y[300:].astype(object)
+    truth.iloc[:7] = "independent"
+    report = clf.report(X=X[300:], y=truth)
+    facts = report.to_dict()
+    confusion = np.array(facts["heldout"]["confusion"])
+    assert confusion.shape == (3, 2) and confusion[2].sum() == 7
+    wrong = confusion.sum() - np.trace(confusion)
+    assert facts["headline"][0]["place"] == pytest.approx(wrong / 135)
+    assert "class that the model does not know" in report.to_html()
+    (note,) = facts["notes"]
+    assert "independent" in note and "7 of the 135" in note
+
+
+def test_findings_say_whether_to_use_the_model(votes: Any) -> None:
+    X, y = votes
+    clf = renyi.RenyiClassifier().fit(X[:300], y[:300])
+    tested = clf.report(X=X[300:], y=y[300:]).to_dict()["findings"]
+    assert [each["good"] for each in tested] == [True, True, True]
+    assert tested[0]["text"] == "Clearly better than always answering 'democrat'."
+    assert tested[1]["text"] == "Tested on 135 rows not used in training."
+    untested = clf.report().to_dict()["findings"][1]
+    assert not untested["good"] and untested["text"].startswith("Not tested on data")
+
+
+@pytest.mark.parametrize(("wrong", "differs"), [((12, 1), True), ((6, 4), False)])
+def test_errors_differ_by_class_only_where_their_intervals_do(
+    wrong: tuple[int, int], differs: bool
+) -> None:
+    classes = [
+        {"class": label, "rows": 20.0, "error": n / 20}
+        for label, n in zip("ab", wrong, strict=True)
+    ]
+    found = summary._by_class(classes)
+    assert found is not None and found["good"] == (not differs)
+    assert f"'a' is missed on {5 * wrong[0]}.0 %" in found["text"]
+    assert summary._by_class(classes[:1]) is None
+
+
+def test_errors_by_class_come_from_left_out_rows_without_others(votes: Any) -> None:
+    X, y = votes
+    clf = renyi.RenyiClassifier().fit(X, y)
+    report = clf.report()
+    left_out = report.to_dict()["left_out_rows"]
+    rows = [each["rows"] for each in left_out["by_class"]]
+    errors = [each["error"] for each in left_out["by_class"]]
+    assert np.dot(rows, errors) / 435 == pytest.approx(clf.certificate_.loo_error)
+    section = report.to_html().partition('id="left_out_rows"')[2]
+    assert f"{100 * errors[0]:.1f}" in section.partition("</section>")[0]
+    assert clf.report(X=X[:50], y=y[:50]).to_dict()["left_out_rows"] is None

@@ -86,7 +86,9 @@ def report(
     if unseen is not None and "training-rows" in unseen.warning_codes:
         unseen = None  # rows that it may have learned from show nothing
     shares = _shares(scorecard, own, m if same else None)
-    errors = error_table(own, counted=counted, unseen=unseen, bounds=bounds)
+    errors = error_table(
+        own, counted=counted, unseen=unseen, heldout=fit.heldout, bounds=bounds
+    )
     by_rows = None
     left_out = fit.left_out_details
     if heldout is not None and tested is not None:
@@ -111,7 +113,7 @@ def report(
         "headline": figures,
         "guarantee": line,
         "findings": summary.findings(errors, tested, classes),
-        "notes": summary.notes(own, counted, tested),
+        "notes": summary.notes(own, counted, fit.heldout, tested),
         "target": target,
         "classes": [label_text(label) for label in scorecard.classes],
         "rule": fit.rule,
