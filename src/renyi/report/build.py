@@ -133,7 +133,7 @@ def report(
 
 
 def about(model: str | None, data: Entry) -> str:
-    """Return what stands below the title: the model, its rows and its columns."""
+    """Return the line below the title: the model, its rows and its columns."""
     unit = "column" if data["unit"] == "row" else "variant"
     parts = [model, data["size"], number_of(data["columns"], unit)]
     return " · ".join(part for part in parts if part)
@@ -312,7 +312,7 @@ def rounded_points(points: Iterable[float]) -> list[float]:
 def _shares(
     card: Scorecard, own: Certificate, m: Marginals | None
 ) -> dict[str, float] | None:
-    """Return the shares of the classes, as far as counts tell them."""
+    """Return the shares of the classes, if the counts contain them."""
     if m is not None:
         pairs = zip(m.classes, m.class_probabilities.tolist(), strict=True)
         return {label_text(label): share for label, share in pairs}
@@ -333,7 +333,7 @@ def _data(
     shares: dict[str, float] | None,
     same: bool,
 ) -> Entry:
-    """Return what the model was trained on, as counts tell it."""
+    """Return what the model was trained on, from the counts."""
     provenance = {} if m is None else dict(m.provenance)
     return {
         "rows": own.n,
@@ -392,7 +392,7 @@ def _card(card: IntegerScorecard, counted: Certificate | None) -> Entry:
 
 
 def _path(path: PathResult) -> list[Entry]:
-    """Return the features in the order of entry, and what those up to each promise."""
+    """Return the features in the order of entry, with the guarantee up to each."""
     steps = []
     for k, (feature, doubtful) in enumerate(
         zip(path.entries, path.doubtful, strict=True)

@@ -143,7 +143,7 @@ class Spot:
 
 
 def strip(spots: Sequence[Spot]) -> Markup:
-    """Return one axis with all figures, each kind in a form of its own."""
+    """Return one axis with all figures; each kind has another form."""
     end = scale_end(max(spot.place, spot.high or 0.0) for spot in spots)
     at = partial(_place, end=end)
     level = f'y1="{_MIDDLE}" y2="{_MIDDLE}"'
@@ -199,7 +199,7 @@ def bar(value: float, most: float, both: bool = False) -> Markup:
 
 @dataclass(frozen=True)
 class Panel:
-    """A column of marks with a scale of its own; None where a row has no figure."""
+    """A column of marks with a separate scale; None where a row has no figure."""
 
     head: str
     marks: Sequence[Mark | None]

@@ -97,7 +97,7 @@ class Report:
         return render_report(self._facts)
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the page, and the same as JSON beside it (`record_place`)."""
+        """Write the page, and the same as JSON next to it (`record_place`)."""
         place = Path(path)
         if place.suffix not in ENDINGS:
             raise ValueError(f"{place} must end in .html: a report is a page.")
@@ -115,7 +115,7 @@ class Report:
         return str(self._facts["summary"])
 
     def _repr_html_(self) -> str:
-        """Return the page in a frame of its own, for a notebook."""
+        """Return the page in a separate frame, for a notebook."""
         inside = escape(encoded(self.to_html()).decode(), quote=True)
         return (
             f'<iframe title="{escape(self._facts["title"], quote=True)}" '
@@ -125,7 +125,7 @@ class Report:
 
 
 def page_place(model: Path) -> Path:
-    """Return where the page of a model goes that has no other place: beside it.
+    """Return the default place of a model's page: next to the model.
 
     >>> page_place(Path("votes.json")).name, page_place(Path("report.json")).name
     ('votes.report.html', 'report.report.html')

@@ -51,7 +51,7 @@ _VERDICTS = {
     "barely": "Barely better than",
     "no better": "No better than",
 }
-# Reasons why a guarantee says little; the line on the guarantee tells them.
+# Reasons why a guarantee says little; the line on the guarantee gives them.
 _DOUBTS = ("few-rows", "optimistic")
 
 
@@ -189,15 +189,15 @@ def _finding(good: bool, text: str) -> Entry:
 def findings(
     table: ErrorTable, tested: Certificate | None, by_class: Sequence[Entry]
 ) -> list[Entry]:
-    """Return what speaks for the model and against it, as far as figures tell."""
-    found = []
+    """Return reasons for and against using the model, computed from its figures."""
+    texts = []
     if table.verdict is not None and table.always is not None:
         text = f"{_VERDICTS[table.verdict]} {always_text(table.always)}."
-        found.append(_finding(table.verdict == "better", text))
-    found.append(_tested(table, tested))
-    if found_by_class := _by_class(by_class):
-        found.append(found_by_class)
-    return found
+        texts.append(_finding(table.verdict == "better", text))
+    texts.append(_tested(table, tested))
+    if difference := _by_class(by_class):
+        texts.append(difference)
+    return texts
 
 
 def _tested(table: ErrorTable, tested: Certificate | None) -> Entry:
@@ -257,12 +257,12 @@ def summary(figures: Sequence[Entry], line: str) -> str:
 
 
 def error_entries(table: ErrorTable, c: Certificate) -> list[Entry]:
-    """Return the rows of the table with titles and meanings; `c` tells the rule."""
+    """Return the rows of the table with titles and meanings; `c` has the rule."""
     bounds = {(row.name, row.high) for row in table.of_kind("bound")}
     entries = []
     for row in table.rows:
         if row.kind == "guarantee" and row.about not in (c.rule, ANY_RULE):
-            continue  # other rules have a list of their own
+            continue  # other rules have a separate list
         if row.kind == "guarantee" and (row.name, row.high) in bounds:
             continue  # no more than the bound itself
         entries.append(error_entry(row))
