@@ -222,7 +222,10 @@ def read_table(
     where: str | None = None,
 ) -> pa.Table:
     """Read the rows of files into memory, if the job may use so much."""
-    tables = open_tables(paths)
+    if isinstance(paths, (str, os.PathLike, TableFile)):
+        tables = [opened(paths)]
+    else:
+        tables = open_tables(paths)
     texts = missing_texts(missing)
     wanted = tables[0].schema.names if columns is None else list(columns)
     source = _rows(tables, wanted, verbatim=wanted)
