@@ -328,9 +328,9 @@ def _panels(comparison: Comparison) -> list[Panel]:
     population = [_bound(e.population) for e in done]
     losses = [_interval(e.log_loss, 3) for e in done]
     panels = [
-        Panel("Error", errors),
-        Panel("Worst error, same pairs", worst),
-        Panel(f"Error in the population at most, confidence {sure}", population),
+        Panel("Error to expect", errors),
+        Panel("Guarantee", worst),
+        Panel(f"At most, with {sure} confidence", population),
         Panel("Log loss", losses, decimal_tick),
     ]
     return [panel for panel in panels if any(panel.marks)]
