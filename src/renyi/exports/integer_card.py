@@ -126,7 +126,7 @@ class IntegerScorecard:
         return np.asarray(table[encoder.transform(X).T + starts].sum(axis=1))
 
     def predict(self, X: TableLike) -> NDArray[Any]:
-        """Class of each row: the second one from the threshold on."""
+        """Return the class of each row: the second one from the threshold on."""
         classes = class_array(self.scorecard.classes)
         return np.asarray(classes[(self.total(X) >= self.threshold).astype(np.intp)])
 
