@@ -275,18 +275,21 @@ def test_free_text_is_named_and_dates_only_once(run: Run) -> None:
 
 def test_a_column_that_is_nearly_always_right_is_named(run: Run) -> None:
     frame = table(400)
-    assert "alone" not in notes_of(run, frame)
+    assert "alone predicts" not in notes_of(run, frame)
     frame["later"] = np.where(frame["y"] == "yes", "paid", "open")
     frame.loc[0, "later"] = "open" if frame.loc[0, "y"] == "yes" else "paid"
     told = notes_of(run, frame)
-    assert "Column 'later' tells 'y' with an error of 0.2 % alone" in told
+    assert "Column 'later' alone predicts 'y' with an error of 0.2 %" in told
     assert "pass --drop later." in told
     days = pd.date_range("2020-01-01", periods=400).strftime("%Y-%m-%d").to_numpy()
     frame["later"] = np.where(frame["y"] == "yes", days, "")
     told = notes_of(run, frame)
-    assert "Whether column 'later' is empty tells 'y' with an error of 0.0 %" in told
+    assert (
+        "Whether column 'later' is empty alone predicts 'y' with an error of 0.0 %"
+        in told
+    )
     rare = frame.drop(columns="later").assign(y=["yes", *["no"] * 399])
-    assert "alone" not in notes_of(run, pd.concat([rare, rare[:2]]))
+    assert "alone predicts" not in notes_of(run, pd.concat([rare, rare[:2]]))
 
 
 @pytest.mark.parametrize(

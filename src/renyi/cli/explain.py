@@ -1,6 +1,6 @@
 """The command explain: the points of each row's columns, their total, and the answer.
 
-For two classes the points are those of the second: a total above zero speaks for it.
+For two classes the points are those of the second, the answer if the total is above 0.
 For more, they are the points of the class that is answered.
 """
 

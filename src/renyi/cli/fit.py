@@ -152,9 +152,9 @@ def train(args: Args, learner: Learner, store: KeptRows) -> Trained:
 
 def _train_on_rows(learner: Learner, rows: CodedRows) -> Trained:
     inputs.warn_of_labels(rows.encoder.columns)
-    told = notes.warn_of_rows(rows)
+    named = notes.warn_of_rows(rows)
     fit, block = learner.on_rows(rows)
-    notes.warn_of_leak(fit.certificate_, rows.target.name, told)
+    notes.warn_of_leak(fit.certificate_, rows.target.name, named)
     error = _error(fit, rows.blocks() if block is None else [block])
     facts = _fit_facts(fit, rows.target.name, rows.shares(), error)
     return Trained(fit, facts, rows)

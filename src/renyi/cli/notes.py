@@ -1,8 +1,7 @@
-"""Notes on rows and columns that a newcomer should look at before the model is used.
+"""Notes on rows and columns that need a look before the model is used.
 
-A class with a single row, a word for "missing" among the classes, free text, a column
-that alone is nearly always right, a header that looks like data: none of them stops a
-training, and each misleads whoever does not know of it.
+They are about strange classes, free text, a header that looks like data, and a column
+that alone is nearly always right. None of these stops a training.
 """
 
 from __future__ import annotations
@@ -38,9 +37,9 @@ _MANY = 0.5  # header cells that look like data, as a share of the columns
 
 
 def warn_of_rows(rows: CodedRows) -> list[str]:
-    """Warn of strange classes, of free text, and of columns whose gaps tell the class.
+    """Warn of strange classes, of free text, and of columns whose gaps are a leak.
 
-    Return the names of these columns.
+    Return the names of the last.
     """
     columns = rows.encoder.columns
     gaps = [j for j, c in enumerate(columns) if None in c.categories]
@@ -97,23 +96,23 @@ def _warn_of_free_text(rows: CodedRows) -> None:
         look = "looks" if len(many) == 1 else "look"
         warn(
             f"{columns} {', '.join(shown[:8])}{more} {look} like free text in "
-            f"{rows.n:,} rows: labels on few rows tell nothing of new rows. Merge them "
-            f"(--min-count 5), or pass --drop {shlex.join(c.name for c in many)}."
+            f"{rows.n:,} rows: labels on few rows say nothing about new rows. Merge "
+            f"them (--min-count 5), or pass --drop {shlex.join(c.name for c in many)}."
         )
 
 
 # ---- columns that alone are nearly always right
 
 
-def warn_of_leak(c: Certificate, target: str, told: Collection[str]) -> None:
+def warn_of_leak(c: Certificate, target: str, named: Collection[str]) -> None:
     """Warn of a single column that is nearly always right, by leave-one-out.
 
-    Columns that were told of are left out.
+    Columns in `named` are left out.
     """
     if c.one_feature is None or c.majority is None:
         return
     name, error = c.one_feature
-    if name not in told and is_leak(error, c.majority[1], c.n):
+    if name not in named and is_leak(error, c.majority[1], c.n):
         _warn_of_leak(f"Column {name!r}", error, target, name)
 
 
@@ -130,8 +129,8 @@ def is_leak(error: float, baseline: float, n: float) -> bool:
 def _warn_of_gaps(
     target: str, names: Sequence[str], counts: NDArray[np.int64]
 ) -> list[str]:
-    """Warn of columns, (missing or not, class) counted, whose gaps tell the class."""
-    told = []
+    """Warn of columns whose gaps give the class away, by (gap or not, class) counts."""
+    named = []
     for name, cells in zip(names, counts, strict=True):
         n = cells.sum()
         error = 1 - float(cells.max(axis=1).sum() / n)
@@ -139,13 +138,13 @@ def _warn_of_gaps(
         if is_leak(error, baseline, n):
             what = f"Whether column {name!r} is empty"
             _warn_of_leak(what, error, target, name)
-            told.append(name)
-    return told
+            named.append(name)
+    return named
 
 
 def _warn_of_leak(what: str, error: float, target: str, name: str) -> None:
     warn(
-        f"{what} tells {target!r} with an error of {percent(error)} alone: if it is "
+        f"{what} alone predicts {target!r} with an error of {percent(error)}: if it is "
         f"only known after {target!r}, pass --drop {shlex.quote(name)}."
     )
 
@@ -199,7 +198,7 @@ def _occurs(name: str, column: pa.ChunkedArray) -> bool:
     if pa.types.is_integer(column.type) or pa.types.is_floating(column.type):
         if not _is_number(name):
             return False
-        found = pc.equal(column.cast(pa.float64(), safe=False), float(name))
+        equal = pc.equal(column.cast(pa.float64(), safe=False), float(name))
     else:
-        found = pc.equal(column.cast(pa.string()), name.strip())
-    return bool(pc.any(found).as_py())
+        equal = pc.equal(column.cast(pa.string()), name.strip())
+    return bool(pc.any(equal).as_py())
