@@ -59,8 +59,8 @@ def run(args: Args, recorded: Recorded) -> None:
     """Show or write the points of rows."""
     place = output.check_out(args, args.out, WRITTEN)
     clf = inputs.load_model(args.model)
-    with streams.opened_rows(args, clf.encoder_) as tables:
-        rows = requested_rows(args, clf, tables)
+    with streams.opened_rows(args, clf.encoder_) as opened:
+        rows = requested_rows(args, clf, opened)
         if place is None and not args.json:
             _print_rows(args, rows, recorded)
         else:
