@@ -1,21 +1,24 @@
-"""Classify categorical data from its low-order marginals, with a certificate.
+"""Train scorecards for categorical data from pair counts, with a checkable guarantee.
 
-`renyi` implements *Discrete Rényi Classifiers* (Razaviyayn, Farnia, Tse, NIPS 2015):
-a classifier is trained in closed form from counts of pairs of columns, and comes with
-the worst error it can have under any distribution that has those marginals.
-
-The public names are loaded when they are first used, so ``import renyi`` is light.
+`renyi` implements *Discrete Rényi Classifiers* (Razaviyayn, Farnia, Tse, NIPS 2015).
+A classifier is trained in closed form from pair counts: how often each pair of columns
+takes each pair of values. It comes with a guarantee: an upper bound on its error rate
+over every population with the same pair counts.
 
 >>> import renyi
 >>> X, y = renyi.datasets.load("votes")
 >>> clf = renyi.RenyiClassifier().fit(X, y)
->>> print(f"worst case of the sharp rule: {clf.certificate_.bounds['sharp']:.3f}")
-worst case of the sharp rule: 0.061
+>>> print(f"error to expect on new rows: {clf.alpha_choice_.error:.1%}")
+error to expect on new rows: 4.6%
+>>> print(f"guarantee, same pair counts: {clf.certificate_.bounds['map']:.1%}")
+guarantee, same pair counts: 12.2%
+
+Public names are loaded at their first use, so that ``import renyi`` takes little time.
 """
 
 from __future__ import annotations
 
-TYPE_CHECKING = False  # as in typing, which takes longer to load than all else here
+TYPE_CHECKING = False  # importing typing would take longer than the rest of this file
 if TYPE_CHECKING:
     from typing import Any
 
@@ -50,7 +53,7 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 
-# No module is named like a function here: importing it would hide the function.
+# No module may have the name of a function: importing it would hide the function.
 _NAMES = {
     "certificates.record": ("Certificate",),
     "certification": ("certify",),
@@ -138,5 +141,5 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    """List the public names, loaded or not."""
+    """Return the public names, whether they are loaded or not."""
     return sorted([*globals(), *__all__])

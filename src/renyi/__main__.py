@@ -9,7 +9,7 @@ from renyi.limits import SIGNALS, signal_message
 
 
 def main() -> int:
-    """Run the command of this process; return its exit code."""
+    """Run the command line of this process; return its exit code."""
     _open_streams()
     for number in SIGNALS:
         if signal.getsignal(number) != signal.SIG_IGN:
@@ -20,9 +20,9 @@ def main() -> int:
 
 
 def _open_streams() -> None:
-    """Open any of the first three streams that is closed.
+    """Open any of the three standard streams that is closed.
 
-    The next file would take its place, and get the messages of libraries.
+    Otherwise the next file would get its number, and the messages of libraries.
     """
     while (number := os.open(os.devnull, os.O_RDWR)) <= 2:
         os.set_inheritable(number, True)
@@ -30,11 +30,11 @@ def _open_streams() -> None:
 
 
 def _leave(number: int, frame: object) -> None:
-    """End at once: while modules are loaded there is nothing to tidy up.
+    """Exit at once: while modules are loading there is nothing to clean up.
 
-    Python's own exception would reach the user as an import that failed.
+    Python's own exception would look like a failed import to the user.
     """
-    with contextlib.suppress(OSError):  # nobody listens
+    with contextlib.suppress(OSError):  # standard error is closed
         os.write(2, signal_message(128 + number).encode())
     os._exit(128 + number)
 

@@ -28,7 +28,13 @@ from numpy.typing import NDArray
 
 from renyi import rules
 from renyi.certificates import heldout, text
-from renyi.certificates.closed_form import ClosedForm, best_feature, closed_form
+from renyi.certificates.closed_form import (
+    ClosedForm,
+    best_feature,
+    best_left_out_feature,
+    closed_form,
+)
+from renyi.certificates.left_out import LeftOutError
 from renyi.certificates.record import (
     CLOSED,
     CONDITIONAL,
@@ -71,11 +77,15 @@ def certificate(
     card: Scorecard,
     rule: str,
     loo_risk: float | None = None,
-    loo_error: float | None = None,
+    left_out: LeftOutError | None = None,
     notes: tuple[Warned, ...] = (),
     timed: bool = False,
+    effective_n: float | None = None,
 ) -> Certificate:
-    """Certificate of a model from its closed form."""
+    """Certificate of a model from its closed form.
+
+    `effective_n` is the number of rows, where they weigh less than one each.
+    """
     moments = closed.moments
     took = closed.seconds if timed else (None, None)
     steps = [Step(CLOSED, closed.bounds[rule], seconds=took[0])]
@@ -95,10 +105,13 @@ def certificate(
     return Certificate(
         gamma=closed.gamma,
         bounds=closed.best,
-        majority=_majority(card.classes, moments.priors),
-        one_feature=best_feature(moments.F, moments.columns),
+        majority=majority_of(card.classes, moments.priors),
+        one_feature=best_left_out_feature(
+            moments.F, moments.columns, n, _row_unit(n, effective_n)
+        ),
         loo_risk=loo_risk,
-        loo_error=loo_error,
+        loo_error=None if left_out is None else left_out.error,
+        loo_rows=None if left_out is None else left_out.n,
         rule=rule,
         n=n,
         n_indicators=D,
@@ -108,6 +121,13 @@ def certificate(
         class_scores=scores,
         **_warning_fields(warned),
     )
+
+
+def _row_unit(n: float, effective_n: float | None) -> float:
+    """Return what one row counts in counts of the total n; 0 in probabilities."""
+    if effective_n is not None:
+        return min(1.0, n / effective_n)
+    return float(n > 1)
 
 
 def _warned(c: Certificate) -> list[Warned]:
@@ -120,7 +140,9 @@ def _warning_fields(warned: Sequence[Warned]) -> dict[str, Any]:
     return {"warnings": sentences, "warning_codes": codes}
 
 
-def _majority(classes: Sequence[Any], priors: NDArray[np.float64]) -> tuple[Any, float]:
+def majority_of(
+    classes: Sequence[Any], priors: NDArray[np.float64]
+) -> tuple[Any, float]:
     """Return the most frequent class, and the error of always answering it."""
     top = int(priors.argmax())
     return classes[top], float(1 - priors[top])
@@ -152,7 +174,8 @@ def certify(
         error. Rows must be independent of each other and not used in training; a
         warning tells if their counts are those of the training rows.
     y : sequence of labels, optional
-        Classes of the rows. A class that the model does not know is an error.
+        Classes of the rows. A row whose class the model does not know counts as an
+        error, and a note of the certificate says how many there are.
     level : {"closed", "lp", "exact"}
         How far to go for the model's own rule: the closed form, and the bound by pairs
         within the classes where m has them; a linear program; the exact worst case.
@@ -236,7 +259,7 @@ def bound_report(
     deadline = Deadline(time_limit)
     notify = progress or (lambda name, state: None)
     current, part = _closed(model, scorecard_of(model), m)
-    any_rule = simple_rules(current)
+    any_rule = simple_rules(part)
     best = None
     expected = [PROGRAM] if level == "lp" else [PROGRAM, MINIMAX]
     try:
@@ -301,6 +324,8 @@ def _closed(
             current,
             loo_risk=own.loo_risk,
             loo_error=own.loo_error,
+            loo_rows=own.loo_rows,
+            one_feature=own.one_feature,
             **_warning_fields(warned),
         )
     return current, m
@@ -337,15 +362,10 @@ def _with_worst(
 # ---- what any rule could promise
 
 
-def simple_rules(of: Certificate | Marginals) -> list[Step]:
+def simple_rules(m: Marginals) -> list[Step]:
     """Return the rules of one column or none, whose errors are known exactly."""
-    if isinstance(of, Marginals):
-        always = _majority(of.classes, of.class_probabilities)
-        alone = best_feature(of.F, of.encoder.columns)
-    else:
-        assert of.majority is not None and of.one_feature is not None
-        always = of.majority
-        alone = of.one_feature
+    always = majority_of(m.classes, m.class_probabilities)
+    alone = best_feature(m.F, m.encoder.columns)
     return [
         Step(f"always {label_text(always[0])!r}", always[1], seconds=0.0),
         Step(f"by {alone[0]!r} alone", alone[1], seconds=0.0),
@@ -393,7 +413,14 @@ def _certify_rows(
             f"{not_of_rows} needs marginals, but rows were given: build marginals with "
             "Marginals.from_data(X, y)."
         )
-    rows = heldout.read_rows(card, X, y)
+    return certify_heldout(model, heldout.read_rows(card, X, y), confidence)
+
+
+def certify_heldout(
+    model: object, rows: heldout.HeldoutRows, confidence: float | None = None
+) -> Certificate:
+    """Return what held-out rows, as a model sees them, prove of it."""
+    card = scorecard_of(model)
     mapped = card.mapped
     own = getattr(model, "classifier_", model)  # by which it answers
     rule = getattr(own, "rule", "map")
@@ -413,7 +440,16 @@ def _certify_rows(
         bounds = bounds._replace(bounds={**bounds.bounds, "map": bound})
     suspect = _has_training_counts(model, card, rows)
     notes: tuple[Warned, ...] = (("training-rows", text.TRAINING_ROWS),) * suspect
-    return of_unseen_rows(bounds, card, rule, len(rows.y), "heldout", confidence, notes)
+    if rows.unknown:
+        count = int((rows.y == heldout.UNKNOWN).sum())
+        sentence = text.unknown_classes(count, len(rows.y), rows.unknown)
+        notes = (*notes, ("unknown-class", sentence))
+    known = rows.y[rows.y != heldout.UNKNOWN]
+    counts = np.bincount(known, minlength=card.n_classes)
+    majority = majority_of(card.classes, counts / len(rows.y))
+    return of_unseen_rows(
+        bounds, card, rule, len(rows.y), "heldout", confidence, majority, notes
+    )
 
 
 def of_unseen_rows(
@@ -423,12 +459,16 @@ def of_unseen_rows(
     n: float,
     basis: Basis,
     confidence: float,
+    majority: tuple[Any, float] | None,
     notes: tuple[Warned, ...] = (),
 ) -> Certificate:
-    """Certificate of a model from n rows that were not used to train it."""
+    """Certificate of a model from n rows that were not used to train it.
+
+    `majority` is the most frequent class of these rows, and the share of the others.
+    """
     return Certificate(
         **bounds._asdict(),
-        majority=None,
+        majority=majority,
         one_feature=None,
         loo_risk=None,
         loo_error=None,
@@ -451,7 +491,7 @@ def _has_training_counts(
     digest of the training data the counts of each category are all there is.
     """
     columns = card.encoder.columns
-    if (rows.codes >= columns.sizes[:, None]).any():
+    if rows.unknown or (rows.codes >= columns.sizes[:, None]).any():
         return False
     counts = class_label_counts(rows.codes, columns.sizes, rows.y, card.n_classes)
     trained = getattr(model, "data_digest_", None)

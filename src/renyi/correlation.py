@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 Floats = NDArray[np.float64]
 
-_COPIES = 6  # of a table while its singular vectors are found
+_COPIES = 6  # copies of a table that its decomposition needs
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,7 +69,7 @@ class HGR:
 
 
 def hgr_table(P: ArrayLike) -> HGR:
-    """Maximal correlation of a contingency table of counts or probabilities.
+    """Compute the maximal correlation of a table of counts or probabilities.
 
     Parameters
     ----------
@@ -139,9 +139,9 @@ def _reflected(unit: Floats, M: Floats, missing: int = 0) -> Floats:
 
 
 def hgr(x: ArrayLike, y: ArrayLike) -> HGR:
-    """Maximal correlation of two columns of equal length.
+    """Compute the maximal correlation of two columns of equal length.
 
-    Numbers are binned and missing cells are a category, as everywhere in renyi.
+    Numbers are cut into bins, and missing cells are a category.
 
     Examples
     --------
@@ -172,7 +172,7 @@ def hgr(x: ArrayLike, y: ArrayLike) -> HGR:
 
 
 def _check_block(names: Sequence[str], rows: int, columns: int) -> None:
-    """Refuse a table of two columns that would not fit, decomposed as it is."""
+    """Raise an error if the decomposition of a table would not fit into memory."""
     what = f"The table of {names[0]!r} and {names[1]!r}, {rows:,} by {columns:,},"
     more = "merge rare labels, leave one of them out, or give it more"
     check_memory(_COPIES * 8 * rows * columns, what, more)
@@ -196,7 +196,7 @@ def _codes(column: object, name: str) -> tuple[Any, NDArray[Any]]:
 
 
 def hgr_matrix(data: object) -> pd.DataFrame:
-    """Maximal correlation of every pair of columns of a frame, or of marginals.
+    """Compute the maximal correlation of all pairs of columns.
 
     NaN where the marginals lack the pair; 0 for a column with a single category.
 
@@ -249,7 +249,7 @@ def ranking(m: Marginals) -> pd.Series:
 
 
 def hgr_lower_bound(m: Marginals, features: Iterable[str] | None = None) -> float:
-    """Least maximal correlation of the features and the target, over all joints.
+    """Compute the least maximal correlation of features and target, over all joints.
 
     Every distribution with the marginals m has a maximal correlation of at least this
     between (X_1, …, X_d) and Y. It cannot be less than that of any feature alone.
@@ -259,7 +259,7 @@ def hgr_lower_bound(m: Marginals, features: Iterable[str] | None = None) -> floa
     m : Marginals
         The marginals.
     features : iterable of str, optional
-        Some of the features, or the name of one; all by default.
+        Names of features, or one name (default: all).
 
     Examples
     --------

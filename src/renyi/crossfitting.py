@@ -28,7 +28,7 @@ from renyi.certificates.heldout import (
     largest_residual,
 )
 from renyi.certificates.record import Certificate
-from renyi.certification import Warned, of_unseen_rows
+from renyi.certification import Warned, majority_of, of_unseen_rows
 from renyi.counting.sparse_counts import is_sparse
 from renyi.encoding import rules as column_rules
 from renyi.encoding.encoder import Encoder, check_usable
@@ -167,7 +167,8 @@ def cross_fit_table(
     card = None
     if how.method == "average":
         card = average_of_rows(first.scorecard_, second.scorecard_, table)
-    return _cross_fit((first, second), bounds, len(codes), card, how)
+    shares = np.bincount(codes, minlength=len(classes)) / len(codes)
+    return _cross_fit((first, second), bounds, len(codes), shares, card, how)
 
 
 def split_rows(table: Any, y: Places, random_state: Seed) -> list[Half]:
@@ -234,7 +235,11 @@ def cross_fit_counts(
     part, whole = sorted((first, second), key=lambda m: m.n)
     if _may_contain(part, whole):
         notes = (("training-rows", text.CONTAINED), *notes)
-    return _cross_fit(halves, bounds, first.n + second.n, average(*cards), how, notes)
+    n = first.n + second.n
+    shares = (
+        first.n * first.class_probabilities + second.n * second.class_probabilities
+    ) / n
+    return _cross_fit(halves, bounds, n, shares, average(*cards), how, notes)
 
 
 def _check_half(m: object) -> None:
@@ -317,17 +322,28 @@ def _cross_fit(
     halves: tuple[Fit, Fit],
     bounds: HeldoutBounds,
     n: float,
+    shares: Floats,
     card: Scorecard | None,
     how: CrossFitSettings,
     notes: tuple[Warned, ...] = (),
 ) -> CrossFit:
-    """Return two models with their certificate, and with a card their average."""
+    """Return two models with their certificate, and with a card their average.
+
+    `shares` are those of the classes in both halves.
+    """
     settings = halves[0].settings
     if settings.class_weight is not None:
         notes = (("class-weight", text.CLASS_WEIGHT), *notes)
     shown = halves[0].scorecard_ if card is None else card
     certificate = of_unseen_rows(
-        bounds, shown, settings.rule, n, "crossfit", how.confidence, notes
+        bounds,
+        shown,
+        settings.rule,
+        n,
+        "crossfit",
+        how.confidence,
+        majority_of(halves[0].points.classes, shares),
+        notes,
     )
     if card is None:
         return CrossFit(halves, certificate, None)

@@ -1,13 +1,13 @@
-"""Files: checked before they are believed, written whole or not at all.
+"""Read files that may be untrusted, and write files completely or not at all.
 
-A file may come from anyone: it is data, never code (no pickle), its checksum must
-agree, and its sizes are checked before memory is taken. Models are JSON documents with
-a checksum. All else (marginals, counts sent to another process) is an archive: npz with
-a JSON header and one checksum over everything. The header fixes the names and shapes of
-the arrays. The archive's directory must agree with them before anything is unpacked.
+A file contains data, never code (no pickle). Its checksum must match, and its sizes are
+checked before memory is allocated. Models are JSON documents with a checksum. Marginals
+and counts for another process are archives: npz with a JSON header and one checksum
+over everything. The header fixes the names and shapes of the arrays. The archive's
+directory must match them before anything is unpacked.
 
-A file is written to a temporary name in the same folder, brought to the disk, and
-renamed. A reader sees the old file or the new one, never half of one.
+A file is written to a temporary name in the same folder, flushed to the disk, and
+renamed. A reader sees the old file or the new one, never a part of one.
 """
 
 from __future__ import annotations
@@ -39,23 +39,23 @@ Sink = Place | IO[bytes]
 Arrays = Mapping[str, NDArray[Any]]
 Shape = tuple[int, ...]
 
-MARGINALS = ".renyi"  # how the names of files of marginals end
+MARGINALS = ".renyi"  # suffix of marginals files
 
 _MAX_JSON_BYTES = 10**9
-_MEMORY_PER_BYTE = 15  # of JSON, while it is read
+_MEMORY_PER_BYTE = 15  # bytes of memory per byte of JSON while it is read
 _MAX_HEADER_BYTES = 16 * 2**20
 _COMPRESSIONS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 _MAX_PREFIX = 512  # bytes of an npy file before its numbers; numpy writes 128
 _COUNTS = ("<i8", "<f8")  # types of arrays
-_TEMPORARY = ".renyi-"  # how the names of temporary files begin
+_TEMPORARY = ".renyi-"  # prefix of temporary files
 
 
 class InvalidFileError(ValueError):
-    """The contents of a file are not what its format needs."""
+    """The contents of a file do not follow its format."""
 
 
 class VersionError(ValueError):
-    """A file has a version that this renyi does not read."""
+    """A file has a version that this version of renyi cannot read."""
 
 
 # ---- errors
@@ -77,7 +77,7 @@ def unreadable(path: Path, error: Exception, what: str, remedy: str = "") -> str
 
 @contextlib.contextmanager
 def valid(path: Place) -> Iterator[None]:
-    """Let errors about the contents of a file name the file."""
+    """Add the name of the file to errors about its contents."""
     try:
         yield
     except KeyError as error:
@@ -99,7 +99,7 @@ def to_bytes(data: Mapping[str, Any], indent: int | None = None) -> bytes:
         indent=indent,
         sort_keys=indent is None,
     )
-    return encoded(text)  # JSON's own escape of a lone surrogate
+    return encoded(text)  # writes a lone surrogate as a JSON escape
 
 
 def checksum(data: Mapping[str, Any], arrays: Arrays) -> str:
@@ -177,7 +177,10 @@ def _refuse_constant(name: str) -> float:
 
 
 def _without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Make a dict; of two entries with one name, readers would see different ones."""
+    """Return a dict; raise InvalidFileError if a name occurs twice.
+
+    Other JSON readers might take the first of two entries, where Python takes the last.
+    """
     data = dict(pairs)
     if len(data) < len(pairs):
         raise InvalidFileError("it gives the same name twice")
@@ -203,7 +206,7 @@ def check_fields(
 
 
 def finite_numbers(value: object, shape: Shape, what: str) -> NDArray[Any]:
-    """Return a list of finite numbers as an array of the shape it must have."""
+    """Return a list as an array; raise ValueError if its shape or a number is wrong."""
     plain = np.array(value, object)
     if plain.shape != shape or not {type(v) for v in plain.flat} <= set(NUMBER):
         raise ValueError(f"its {what} do not fit its columns and classes")
@@ -264,7 +267,7 @@ def write_archive(
     members = {"header": np.frombuffer(text, np.uint8), **arrays}
     with zipfile.ZipFile(stream, "w") as archive:
         for name, array in members.items():
-            # As np.savez_compressed does, whose older versions cannot forbid pickle.
+            # Like np.savez_compressed, whose older versions cannot forbid pickle.
             info = zipfile.ZipInfo(f"{name}.npy")
             if compressed and name != "header":
                 info.compress_type = zipfile.ZIP_DEFLATED
@@ -282,7 +285,7 @@ def read_header(path: Place, kind: str, versions: int = 1) -> dict[str, Any]:
 def read_arrays(
     path: Place, kind: str, header: Mapping[str, Any], shapes: Mapping[str, Shape]
 ) -> dict[str, NDArray[Any]]:
-    """Read the arrays after a header, each of its one possible shape; verify all."""
+    """Read the arrays of an archive, check their shapes, and verify the checksum."""
     with _opened(path, path, kind) as archive:
         members = _members(archive)
         for name, info in members.items():
@@ -299,7 +302,7 @@ def read_arrays(
 def read_archive(
     source: Sink, name: Place, kind: str, versions: int, types: Sequence[str]
 ) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-    """Read an archive that is not compressed; errors call it `name`."""
+    """Read an archive that is not compressed; `name` is its name in errors."""
     with _opened(source, name, kind) as archive:
         if any(i.compress_type != zipfile.ZIP_STORED for i in archive.infolist()):
             raise InvalidFileError("it is compressed")
@@ -313,7 +316,7 @@ def read_archive(
 def _opened(
     source: Place | IO[bytes], name: Place, kind: str
 ) -> Iterator[zipfile.ZipFile]:
-    """Open an archive; errors about its contents say that it is not of this kind."""
+    """Open an archive; errors about its contents name the file and the format."""
     try:
         with zipfile.ZipFile(source) as archive:
             yield archive
@@ -332,7 +335,7 @@ def _opened(
 
 
 def _is_model(source: Sink) -> bool:
-    """Return whether a file begins as a model does."""
+    """Return whether a file begins like a model file."""
     if isinstance(source, (str, os.PathLike)):
         with contextlib.suppress(OSError), open(source, "rb") as stream:
             return bool(re.match(rb'{\s*"format": "renyi-model"', stream.read(200)))
@@ -346,7 +349,7 @@ def _header(
     versions: int,
     most: float = math.inf,
 ) -> dict[str, Any]:
-    """Read a header of at most so many bytes."""
+    """Read a header of at most `most` bytes."""
     if "header.npy" not in archive.namelist():
         raise InvalidFileError("it has no header")
     info = archive.getinfo("header.npy")
@@ -384,7 +387,7 @@ def _array(
     types: Sequence[str],
     shape: Shape | None = None,
 ) -> NDArray[Any]:
-    """Read one array of one of these types, and of a shape that is known."""
+    """Read one array; raise InvalidFileError unless type and shape are as expected."""
     part = f"its part {info.filename!r}"
     if info.compress_type not in _COMPRESSIONS:
         raise InvalidFileError(f"{part} has an unknown compression")
@@ -392,7 +395,7 @@ def _array(
         with archive.open(info) as stream:
             array: NDArray[Any]
             array = np.lib.format.read_array(stream, allow_pickle=False)
-    except Exception as error:  # numpy and the decompressors have their own errors
+    except Exception as error:  # numpy and the decompressors raise many types
         reason = f"{error!s:.80}"
         raise InvalidFileError(f"{part} cannot be unpacked ({reason})") from None
     if array.dtype.str not in types:
@@ -406,14 +409,14 @@ def _array(
 
 
 class _Temporary(NamedTuple):
-    """A file that will take the place of another."""
+    """A temporary file that will replace another."""
 
     path: Path
     stream: IO[bytes]
-    place: Path  # which it will take
+    place: Path  # the file to replace
 
     def complete(self) -> None:
-        """Bring the file to the disk, with the mode of the one it replaces."""
+        """Flush the file to the disk, and copy the mode of the file to replace."""
         self.stream.flush()
         os.fsync(self.stream.fileno())
         if self.place.exists():
@@ -421,13 +424,13 @@ class _Temporary(NamedTuple):
         self.stream.close()
 
     def move(self) -> None:
-        """Rename the file to its place, and bring the folder to the disk."""
+        """Rename the file to its final name, and flush the folder to the disk."""
         os.replace(self.path, self.place)
         _sync_folder(self.place.parent)
 
 
 def target(path: Place) -> Path:
-    """Return the file that `path` leads to; raise OSError if it cannot be written."""
+    """Return the file behind `path`; raise OSError if it cannot be written."""
     shown = os.fspath(path) or "''"
     place = Path(os.path.realpath(path))
     if place.is_dir() or shown.endswith(("/", os.sep)):
@@ -447,10 +450,10 @@ def target(path: Place) -> Path:
 
 
 def same_file(one: Place, other: Place) -> bool:
-    """Return whether two names are one file, through links of any kind."""
+    """Return whether two paths lead to one file, through links of any kind."""
     try:
         return os.path.samefile(one, other)
-    except OSError:  # one of them is not there
+    except OSError:  # one of them does not exist
         return os.path.realpath(one) == os.path.realpath(other)
 
 
@@ -461,7 +464,7 @@ def encoded(text: str) -> bytes:
 
 @contextlib.contextmanager
 def replacing(path: Sink) -> Iterator[IO[bytes]]:
-    """Open a file that takes the place of `path` when all went well, or a stream."""
+    """Open a file that replaces `path` if the block succeeds; pass a stream through."""
     if not isinstance(path, (str, os.PathLike)):
         if not hasattr(path, "write"):
             raise TypeError(f"A path must be given, not a {type(path).__name__}.")
@@ -504,7 +507,7 @@ def _temporary(path: Place) -> Iterator[_Temporary]:
 
 
 def _sync_folder(folder: Path) -> None:
-    """Bring the names in a folder to the disk, where the system can do that."""
+    """Flush the names in a folder to the disk, if the system supports it."""
     with contextlib.suppress(OSError):
         number = os.open(folder, os.O_RDONLY)
         try:
@@ -515,7 +518,7 @@ def _sync_folder(folder: Path) -> None:
 
 @contextlib.contextmanager
 def _naming(path: Place) -> Iterator[None]:
-    """Let errors of the system name the user's file, not the temporary one."""
+    """Replace the temporary file's name in system errors by the user's file."""
     try:
         yield
     except OSError as error:

@@ -31,6 +31,11 @@ from renyi.certificates.closed_form import (
     closed_form,
     moments_of_rows,
 )
+from renyi.certificates.left_out import (
+    LeftOutError,
+    left_out_details,
+    left_out_error,
+)
 from renyi.certificates.record import Certificate
 from renyi.certification import Warned, certificate
 from renyi.counting import sparse_counts
@@ -117,11 +122,6 @@ class Settings:
         """Weights of the classes in the fit; equal ones give the best ranking."""
         return "balanced" if self.objective == "ranking" else self.class_weight
 
-    @property
-    def needs_sample(self) -> bool:
-        """Whether calibration needs rows next to the counts."""
-        return self.calibration not in (None, "discriminant")
-
     def class_factors(self, classes: NDArray[Any], counts: Floats) -> Floats:
         """Return the weight of each class, given the rows of each."""
         return column_rules.class_factors(self.weighting, classes, counts)
@@ -176,7 +176,9 @@ class Fit:
     rows : ScoredRows or None
         What certifies the model where there are no marginals.
     stored_certificate, stored_digest
-        Those of a model file, or of unseen rows.
+        Those of a model file, or of two halves of the rows.
+    heldout : Certificate or None
+        What rows prove that were held out of the training.
     """
 
     settings: Settings
@@ -193,11 +195,12 @@ class Fit:
     rows: ScoredRows | None = None
     stored_certificate: Certificate | None = None
     stored_digest: DataDigest | None = None
+    heldout: Certificate | None = None
 
     def __reduce__(self) -> tuple[Callable[..., Fit], tuple[Any, ...]]:
         """Pickle what the model file contains."""
         certificate = self.certificate_
-        facts = (certificate, self.data_digest_, self.named)
+        facts = (certificate, self.data_digest_, self.named, self.heldout)
         return restored, (self.settings, self.scorecard_, self.alpha_choice_, *facts)
 
     def __deepcopy__(self, memo: object) -> Fit:
@@ -258,7 +261,8 @@ class Fit:
         if kind == "discriminant":
             if self.pairs is None:  # read from a file
                 return self.points.calibration
-            leverage = self.leverage if rows is None else rows.leverage
+            chosen = self.settings.calibration == "discriminant"  # as from counts
+            leverage = self.leverage if rows is None or chosen else rows.leverage
             calibration = maps.discriminant(self.pairs, leverage)
             if calibration is None and rows is not None:  # fitted alone, one by one
                 calibration = maps.temperature(rows, K)
@@ -362,9 +366,24 @@ class Fit:
             self.scorecard_,
             self.rule,
             choice.risk,
-            choice.error,
+            self.left_out_error,
             notes,
+            effective_n=self.effective_n,
         )
+
+    @property
+    def left_out_error(self) -> LeftOutError | None:
+        """Error of the model's rule on left-out rows; None without rows."""
+        if self.left_out is None:
+            return None
+        return left_out_error(self.left_out, self.scorecard_, self.rule)
+
+    @property
+    def left_out_details(self) -> dict[str, Any] | None:
+        """Errors by class, AUC and log loss on left-out rows; None without rows."""
+        if self.left_out is None or self.left_out_error is None:
+            return None
+        return left_out_details(self.left_out, self.scorecard_, self.rule)
 
     def _closed_form(self) -> ClosedForm:
         card = self.scorecard_
@@ -425,6 +444,7 @@ def restored(
     certificate: Certificate | None,
     digest: DataDigest | None,
     named: bool,
+    heldout: Certificate | None = None,
 ) -> Fit:
     """Return the `Fit` of a calibrated scorecard whose rows are not at hand."""
     assert card.target is not None
@@ -436,6 +456,7 @@ def restored(
         named=named,
         stored_certificate=certificate,
         stored_digest=digest,
+        heldout=heldout,
     )
 
 
@@ -477,8 +498,7 @@ def fit_rows(rows: TrainingRows, settings: Settings) -> Fit:
     notes = weight_notes(rows)
     if dual:
         return _fit_dual(rows, weighed, settings, notes)
-    unused = settings.calibration is None and settings.objective == "error"
-    sample = None if unused else RowSample.of(rows).rows
+    sample = RowSample.of(rows).rows
     m = count_rows(rows, settings.class_pairs_reason is not None)
     return _fit_primal(m, settings, weighed, rows.effective_n, sample, notes)
 
@@ -502,7 +522,8 @@ def fit_counts(
     effective_n : float, optional
         Number of rows, if it is known; `m.n` by default. Weights may sum to 1.
     sample : TrainingRows, optional
-        A sample of the rows that were counted, which calibrates probabilities.
+        A sample of the rows that were counted. It calibrates probabilities, and each
+        of its rows is left out to estimate the error.
     notes : tuple of (code, sentence)
         Warnings for the certificate.
     """
@@ -645,7 +666,14 @@ def _fit_primal(
         chosen = _weighed_rows(sample, settings, classes, m)
         starts = offsets(sizes)[:-1]
         s = lookup_sum(chosen.codes, solution.z, starts) + solution.intercept
-        left_out = ridge.leave_out(chosen, s, solution.leverage)
+        leverage = solution.leverage
+        if not leverage.ndim:  # the mean of all rows
+            total = float(
+                m.n if factor is None else m.n * m.class_probabilities @ factor
+            )
+            own = ridge.row_leverages(chosen, equations, solution.choice.alpha, total)
+            leverage = leverage if own is None else own
+        left_out = ridge.leave_out(chosen, s, leverage)
     pairs = None
     if _calibration_kind(settings.calibration, K, left_out) == "discriminant":
         pairs = maps.moments_of_pairs(Q, F, priors, solution.z, solution.intercept)
@@ -696,11 +724,11 @@ def _fit_dual(
     columns = rows.encoder.columns
     dual = fit_dual(weighed, len(columns), alpha, settings.fit_intercept)
     counts = dual.target_counts
-    left_out = None
-    if settings.calibration is not None or settings.objective == "ranking":
-        chosen = weighed.sampled
-        scores = dual.scores[chosen]
-        left_out = ridge.leave_out(weighed.part(chosen), scores, dual.fit.leverage)
+    chosen = weighed.sampled
+    scores = dual.scores[chosen]
+    left_out: LeftOut | None = ridge.leave_out(
+        weighed.part(chosen), scores, dual.fit.leverage
+    )
     pairs = None
     if _calibration_kind(settings.calibration, K, left_out) == "discriminant":
         share = np.ones(weighed.n) if weighed.weights is None else weighed.weights

@@ -1,7 +1,7 @@
 """Limits of a job: its memory, its deadline, the signals that end it.
 
-A job may take half the memory of the machine, or what it is given. What would take more
-is streamed or refused before it begins; which of the two never changes a result.
+By default a job may use half the memory of the machine. A job that would use more is
+streamed, or rejected before it begins. The limit never changes a result.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from contextvars import ContextVar
 from pathlib import Path
 
-# What ends a job: Ctrl-C, its supervisor, the end of the terminal's session.
+# Signals that end a job: Ctrl-C, the process supervisor, the terminal's hang-up.
 SIGNALS = tuple(
     getattr(signal, name)
     for name in ("SIGINT", "SIGTERM", "SIGHUP")
@@ -26,14 +26,17 @@ CLOSED_GAP = 1.1e-6  # an interval no wider than the tolerance of searches is cl
 
 
 def signal_message(code: int) -> str:
-    """Return what a command says that a signal ended, by its exit code; else ''."""
+    """Return the last message of a command with this exit code, '' if no signal did it.
+
+    The exit code of a command that a signal ended is 128 plus the signal's number.
+    """
     if code - 128 not in SIGNALS:
         return ""
     return f"renyi: {'interrupted' if code - 128 == signal.SIGINT else 'terminated'}\n"
 
 
 class Deadline:
-    """A moment by which work has to end, or none: the one clock of every search.
+    """The time by which a search must end, or no limit at all.
 
     >>> Deadline(None).left, Deadline(100).part(0.5).left <= 50, Deadline(0).passed
     (inf, True, True)
@@ -60,7 +63,7 @@ class Deadline:
 
     @property
     def limit(self) -> float | None:
-        """Seconds left as solvers want them: None without a limit."""
+        """Seconds left in the form that solvers expect: None without a limit."""
         return None if math.isinf(self._end) else self.left
 
     def part(self, share: float, most: float = math.inf) -> Deadline:
@@ -72,7 +75,7 @@ class Deadline:
 # ---- memory
 
 _GIVEN: ContextVar[int | None] = ContextVar("memory", default=None)
-# Where Linux tells the limit of a container, in both versions of its control groups.
+# Where Linux reports the limit of a container, in both versions of control groups.
 _CONTAINER = (
     "/sys/fs/cgroup/memory.max",
     "/sys/fs/cgroup/memory/memory.limit_in_bytes",
@@ -80,7 +83,7 @@ _CONTAINER = (
 
 
 class MemoryBudgetError(MemoryError):
-    """A job would take more memory than it may; nothing was begun.
+    """A job would use more memory than it may; it was not started.
 
     `options` are as in `renyi.validation.InputError`.
     """
@@ -92,7 +95,7 @@ class MemoryBudgetError(MemoryError):
 
 @contextlib.contextmanager
 def memory_limit(size: int | None) -> Iterator[None]:
-    """Let a job take so many bytes, instead of half the memory of the machine."""
+    """Limit a job to `size` bytes, instead of half the memory of the machine."""
     token = _GIVEN.set(size)
     try:
         yield
@@ -101,13 +104,13 @@ def memory_limit(size: int | None) -> Iterator[None]:
 
 
 def memory_budget() -> int:
-    """Return the bytes that a job may take."""
+    """Return the bytes that a job may use."""
     given = _GIVEN.get()
     return _machine_memory() // 2 if given is None else given
 
 
 def _machine_memory() -> int:
-    """Return the memory of the machine, container or process, used or not."""
+    """Return the total memory of the machine, container or process."""
     sizes = [_container_memory(_CONTAINER)]
     with contextlib.suppress(ImportError):
         import resource
@@ -119,7 +122,7 @@ def _machine_memory() -> int:
 
 @functools.cache
 def _container_memory(places: tuple[str, ...]) -> int:
-    """Return the memory of the machine, or of its part that this container has."""
+    """Return the total memory of the machine or, if smaller, of the container."""
     sizes = [os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")]
     for place in places:
         with contextlib.suppress(OSError, ValueError):  # "max" if there is no limit
@@ -128,7 +131,7 @@ def _container_memory(places: tuple[str, ...]) -> int:
 
 
 def check_memory(needed: float, what: str, advice: str = "") -> None:
-    """Refuse what would take more memory than a job may, before any is taken."""
+    """Raise MemoryBudgetError if a job would need more memory than it may use."""
     budget = memory_budget()
     if needed > budget:
         half = " (half of the memory)" if _GIVEN.get() is None else ""
@@ -141,7 +144,7 @@ def check_memory(needed: float, what: str, advice: str = "") -> None:
 
 
 def _size(count: float) -> str:
-    """Return bytes in words.
+    """Return a number of bytes with a unit.
 
     >>> _size(31_800), _size(1.29e6), _size(4e9)
     ('31.8 kB', '1.29 MB', '4.0 GB')

@@ -1,10 +1,10 @@
-"""Drawings of results, in the manner of scikit-learn's displays.
+"""Plots of results, as displays in the style of scikit-learn.
 
-A display has what is drawn; ``from_…`` computes and draws it, ``plot(ax=…)`` draws it
-again. Afterwards ``ax_`` and ``figure_`` are what it was drawn on.
+A display stores the data of a plot. ``from_…`` computes the data and plots them,
+``plot(ax=…)`` plots them again. Afterwards ``ax_`` and ``figure_`` are set.
 
-matplotlib is loaded here and nowhere else, when something is drawn. A figure is one of
-pyplot's where that is in use, so that notebooks and ``plt.show()`` show it.
+Only this module loads matplotlib, and only when it plots. If pyplot is loaded, it makes
+the figure, so that notebooks and ``plt.show()`` display it.
 """
 
 from __future__ import annotations
@@ -45,34 +45,34 @@ if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
 
-# By Okabe and Ito: distinct without seeing red or green, and on paper by lightness.
+# By Okabe and Ito: distinct for colour-blind readers, and in grey print by lightness.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 MARKERS = ("o", "s", "D", "^", "v", "P", "X")
 GREY = "#595959"
 
-_WIDTH = 34  # of a name
-_NARROW = 28  # of a name beside a map or below an axis
+_WIDTH = 34  # characters of a name
+_NARROW = 28  # characters of a name next to a map or below an axis
 _SCORE_LINE = 0.21  # inches
 _ERROR_LINE = 0.3
-_WRITTEN = 14  # columns at most whose figures are written into the cells
-_TREE = 0.12  # of the height, for the tree
-_NAMED = 15  # features at most that are named below a path
+_WRITTEN = 14  # most columns for which the cells of a map show figures
+_TREE = 0.12  # height of the tree, as a share of the plot
+_NAMED = 15  # most features that are named below a path
 
 
 class _Line(NamedTuple):
-    """A line of a drawing: a heading, or a name with the row it shows."""
+    """A line of a plot: a heading, or a name with its row of the table."""
 
     text: str
     row: Any = None  # None for a heading
 
 
 def axes(ax: Axes | None = None, width: float = 7, height: float = 4.5) -> Any:
-    """Return the axes that were given, or those of a figure of their own."""
+    """Return the given axes, or those of a new figure."""
     if ax is not None:
         if not hasattr(ax, "plot"):
             raise TypeError(
                 f"ax must be matplotlib axes, not a {type(ax).__name__}. To write a "
-                "file, call savefig(file) of the figure that is drawn."
+                "file, call savefig(file) of the display's figure_."
             )
         return ax
     library = import_extra("matplotlib.figure", "plot", "Plots need matplotlib")
@@ -82,7 +82,7 @@ def axes(ax: Axes | None = None, width: float = 7, height: float = 4.5) -> Any:
 
 
 def literal(text: object) -> str:
-    r"""Return a name in one line, of which matplotlib makes no formula.
+    r"""Return a name in one line, with escapes so that matplotlib sees no formula.
 
     >>> print(literal("costs $5\nor $6\ud800"))
     costs \$5 or \$6\ud800
@@ -92,19 +92,19 @@ def literal(text: object) -> str:
 
 
 def _shown(label: Label, width: int) -> str:
-    """Return a name as drawings have it, no longer than `width`."""
+    """Return a name for a plot, of at most `width` characters."""
     return literal(short(label_text(label), width))
 
 
 def _owner(attribute: str, estimator: object) -> Any:
-    """Return what has an attribute: the estimator, or the classifier inside of it."""
+    """Return the estimator if it has the attribute, otherwise its `classifier_`."""
     if hasattr(estimator, attribute):
         return estimator
     return getattr(estimator, "classifier_", estimator)
 
 
 class _Display:
-    """What was drawn on, and what the drawings have in common."""
+    """Base class for displays: the axes, line names and the legend."""
 
     def _begin(self, ax: Axes | None, width: float, height: float) -> Any:
         self.ax_ = axes(ax, width, height)
@@ -112,7 +112,7 @@ class _Display:
         return self.ax_
 
     def _name_lines(self, lines: Sequence[_Line]) -> None:
-        """Write the lines from above, and no frame around them."""
+        """Write the names of the lines, from the top, without a frame."""
         ax = self.ax_
         ax.set_ylim(len(lines) - 0.4, -0.6)
         ax.set_yticks(range(len(lines)), [line.text for line in lines], fontsize=8)
@@ -124,7 +124,7 @@ class _Display:
             ax.spines[side].set_visible(False)
 
     def _explain(self, columns: int) -> None:
-        """Say above the drawing what its marks are, each once."""
+        """Add a legend above the plot, each mark once."""
         marks, labels = self.ax_.get_legend_handles_labels()
         unique = dict(zip(labels, marks, strict=True))
         self.ax_.legend(
@@ -142,15 +142,16 @@ class _Display:
 
 
 class ScorecardDisplay(_Display):
-    """Points of the categories, the features that matter most first.
+    """Plot the points of a scorecard, the most important features first.
 
-    For two classes a bar shows how far a category pushes towards the second class, or
-    to the left, the first. For more, every class has a mark of its own.
+    For two classes each category has a bar: to the right for the second class, to the
+    left for the first. For more classes it has a mark for each class. Create the
+    display with `from_estimator`.
 
     Parameters
     ----------
     frame : DataFrame
-        As `Scorecard.frame` gives it: feature, category, share and points by class.
+        The result of `Scorecard.frame`: feature, category, share and points by class.
     classes : sequence of labels
         The classes, in the order of the last columns.
 
@@ -161,7 +162,15 @@ class ScorecardDisplay(_Display):
     lines_ : list of Line2D
         For more, one per class.
     ax_, figure_
-        What it was drawn on.
+        The axes and the figure of the plot.
+
+    See Also
+    --------
+    Scorecard : The points as a table.
+
+    Notes
+    -----
+    :doc:`/plots` shows all displays.
 
     Examples
     --------
@@ -186,7 +195,10 @@ class ScorecardDisplay(_Display):
         n_features: int = 10,
         n_categories: int = 12,
     ) -> Self:
-        """Draw the points of a scorecard, or of a fitted classifier or selector."""
+        """Plot the points of a scorecard, or of a fitted classifier or selector.
+
+        The parameters are those of `plot`.
+        """
         card = scorecard_of(_owner("scorecard_", estimator))
         display = cls(card.frame(), classes=card.classes)
         return display.plot(ax, n_features=n_features, n_categories=n_categories)
@@ -194,16 +206,16 @@ class ScorecardDisplay(_Display):
     def plot(
         self, ax: Axes | None = None, *, n_features: int = 10, n_categories: int = 12
     ) -> Self:
-        """Draw it on some axes, or on a figure of its own.
+        """Plot the points on the given axes, or on a new figure.
 
         Parameters
         ----------
         ax : matplotlib axes, optional
-            Where to draw.
+            The axes to use.
         n_features : int, default=10
             Most features to show.
         n_categories : int, default=12
-            Most categories of a feature to show: those of most rows.
+            Most categories of a feature to show: the most frequent ones.
         """
         check_whole("n_features", n_features, 1)
         check_whole("n_categories", n_categories, 1)
@@ -211,7 +223,7 @@ class ScorecardDisplay(_Display):
         if not lines:
             raise ValueError(
                 "The scorecard has no feature of two categories or more: there is "
-                "nothing to draw."
+                "nothing to plot."
             )
         ax = self._begin(ax, 7, 1.3 + _SCORE_LINE * len(lines))
         places = [y for y, line in enumerate(lines) if line.row is not None]
@@ -230,7 +242,7 @@ class ScorecardDisplay(_Display):
         return self
 
     def _lines(self, n_features: int, n_categories: int) -> Iterator[_Line]:
-        """Yield the lines from above: a name, then its categories."""
+        """Yield the lines from the top: a feature, then its categories."""
         features: Any = self.frame.groupby("feature", sort=False).indices
         for name in list(features)[:n_features]:
             rows = features[name].tolist()
@@ -257,7 +269,7 @@ class ScorecardDisplay(_Display):
                 "marker": MARKERS[k % len(MARKERS)],
                 "label": _shown(label, _WIDTH),
             }
-            if k >= len(COLOURS):  # then they are hollow
+            if k >= len(COLOURS):  # colours repeat, so these marks are hollow
                 style["markerfacecolor"] = "none"
             self.lines_ += ax.plot(points.iloc[:, k], places, ls="", ms=5, **style)
         ax.hlines(places, *ax.get_xlim(), color="0.9", lw=0.7, zorder=0)
@@ -265,7 +277,7 @@ class ScorecardDisplay(_Display):
         self._explain(4)
 
     def _write_shares(self, lines: Sequence[_Line]) -> None:
-        """Write the share of rows beside each category."""
+        """Write the share of rows next to each category."""
         ax = self.ax_
         style: dict[str, Any] = {"va": "center", "fontsize": 7, "color": GREY}
         style["transform"] = ax.get_yaxis_transform()
@@ -280,17 +292,19 @@ class ScorecardDisplay(_Display):
 
 
 class CertificateDisplay(_Display):
-    """What is known of the error of a model.
+    """Plot all error figures of a model on one axis.
 
-    A dot is an error that is known or estimated. A bar ends where the error is proven
-    to end; a diamond is an error that some distribution attains.
+    A dot is an estimate or a baseline. The right end of a bar is a bound or a
+    guarantee. A diamond is an error rate that some population attains. Create it with
+    `from_estimator`, `from_certificate` or `from_marginals`.
 
     Parameters
     ----------
     rows : sequence of ErrorRow
-        The rows of an error table, from above.
+        The rows of an error table, from the top.
     notes : sequence of str
-        Why the bounds may say little about new rows; they are drawn paler then.
+        Reasons why the bounds may say little about new rows. With notes, the bars are
+        paler.
 
     Attributes
     ----------
@@ -299,7 +313,15 @@ class CertificateDisplay(_Display):
     dots_ : Line2D or None
         The errors that are known or estimated.
     ax_, figure_
-        What it was drawn on.
+        The axes and the figure of the plot.
+
+    See Also
+    --------
+    Certificate : The same figures as numbers and text.
+
+    Notes
+    -----
+    :doc:`/certificates` explains which figure to quote.
 
     Examples
     --------
@@ -307,8 +329,9 @@ class CertificateDisplay(_Display):
     >>> X, y = renyi.datasets.load("votes")
     >>> clf = renyi.RenyiClassifier().fit(X, y)
     >>> display = renyi.CertificateDisplay.from_estimator(clf)
-    >>> [(row.name, row.high) for row in display.rows][1]
-    ('closed form', 0.121...)
+    >>> row = display.rows[1]
+    >>> row.name, round(row.high, 3)
+    ('closed form', 0.122)
     """
 
     def __init__(self, rows: Sequence[ErrorRow], *, notes: Sequence[str] = ()) -> None:
@@ -317,7 +340,7 @@ class CertificateDisplay(_Display):
 
     @classmethod
     def from_estimator(cls, estimator: object, *, ax: Axes | None = None) -> Self:
-        """Draw the certificate of a fitted classifier, or what its rule guarantees."""
+        """Plot the certificate of a fitted classifier, or the guarantee of its rule."""
         model = _owner("certificate_", estimator)
         certificate = getattr(model, "certificate_", None)
         if certificate is not None:
@@ -334,7 +357,7 @@ class CertificateDisplay(_Display):
     def from_certificate(
         cls, certificate: Certificate, *, ax: Axes | None = None
     ) -> Self:
-        """Draw a certificate, whatever it rests on."""
+        """Plot a certificate of any kind."""
         if not isinstance(certificate, Certificate):
             raise TypeError(
                 f"certificate must be a Certificate, not a "
@@ -352,20 +375,20 @@ class CertificateDisplay(_Display):
         time_limit: float | None = None,
         ax: Axes | None = None,
     ) -> Self:
-        """Bound the worst error as `certify` does, beside what any rule could promise.
+        """Compute a guarantee with a solver, and compare it with that of any rule.
 
         Parameters
         ----------
         model : RenyiClassifier or Scorecard
-            Whose bounds are looked for.
+            The model.
         m : Marginals
-            Of the training rows, or of any others.
+            Pair counts of the training rows, or of others.
         level : {"lp", "exact"}
-            How far to go.
+            The method: "lp" takes seconds, "exact" may take minutes.
         time_limit : float, optional
-            Seconds for the programs together.
+            Seconds for all programs together.
         ax : matplotlib axes, optional
-            Where to draw.
+            The axes to use.
         """
         report = bound_report(model, m, level=level, time_limit=time_limit)
         c = report.certificate
@@ -377,7 +400,7 @@ class CertificateDisplay(_Display):
         return cls(table.rows, notes=notes).plot(ax)
 
     def plot(self, ax: Axes | None = None) -> Self:
-        """Draw it on some axes, or on a figure of its own."""
+        """Plot the figures on the given axes, or on a new figure."""
         lines = [*self._lines()]
         height = 1.1 + _ERROR_LINE * len(lines) + 0.4 * bool(self.notes)
         ax = self._begin(ax, 7, height)
@@ -385,9 +408,12 @@ class CertificateDisplay(_Display):
         dots = []
         for y, line in enumerate(lines):
             row = line.row
-            if row is not None and row.high is not None:
+            if row is not None and row.value is None:
                 self._draw_bound(y, row)
             if row is not None and row.value is not None:
+                if row.low is not None:
+                    ends = [row.low, row.high]
+                    ax.plot(ends, [y, y], color=COLOURS[1], lw=1, label="95 % interval")
                 dots.append((row.value, y))
                 self._write(percent(row.value, 2), row.value, y)
         self.dots_ = None
@@ -403,7 +429,7 @@ class CertificateDisplay(_Display):
         return self
 
     def _lines(self) -> Iterator[_Line]:
-        """Yield the lines from above: the name of a group, then its rows."""
+        """Yield the lines from the top: the name of a group, then its rows."""
         groups = [_group(row, self.rows) for row in self.rows]
         for group in dict.fromkeys(groups):
             yield _Line(literal(group))
@@ -412,41 +438,42 @@ class CertificateDisplay(_Display):
                     yield _Line(_shown(_row_name(row), _WIDTH), row)
 
     def _write(self, text: str, x: float, y: int) -> None:
-        """Write figures beside a mark."""
+        """Write a figure next to a mark."""
         place: Any = {"xytext": (7, 0), "textcoords": "offset points", "va": "center"}
         self.ax_.annotate(text, (x, y), fontsize=8, **place)
 
     def _draw_bound(self, y: int, row: ErrorRow) -> None:
-        """Draw what an error can be at most, and from where on it is not known."""
+        """Plot a bar up to the upper bound, and the interval from the lower bound."""
         ax = self.ax_
         alpha = 0.16 if self.notes else 0.35
         upper = row.high
         assert upper is not None
-        style = {"color": COLOURS[0], "alpha": alpha, "label": "proven: at most"}
+        style = {"color": COLOURS[0], "alpha": alpha, "label": "at most"}
         self.bars_.append(ax.barh([y], [upper], 0.5, **style))
         ax.plot([upper, upper], [y - 0.25, y + 0.25], color=COLOURS[0], lw=2)
         if row.low is not None:
-            text = "some distribution attains it"
+            text = "some population attains it"
             ax.plot([row.low, upper], [y, y], color="black", lw=2)
             ax.plot([row.low], [y], "D", color="black", ms=5, label=text)
         self._write(f"≤ {at_most(upper)}", upper, y)
 
     def _draw_scale(self) -> None:
-        """Draw a scale of percentages with no tick above 100."""
+        """Set up a scale of percentages without a tick above 100."""
         ax = self.ax_
-        ends = [x for r in self.rows for x in (r.value, r.high) if x is not None]
-        reach = 1.2 * max([*ends, 1e-3])
+        values = [row.value for row in self.rows if row.value is not None]
+        bounds = [row.high for row in self.rows if row.high is not None]
+        reach = 1.2 * max([*values, *bounds, 1e-3])
         ax.set_xlim(0, reach)
         ax.set_xticks([x for x in ax.get_xticks() if 0 <= x <= 1])
         ax.set_xlim(0, reach)
         ax.xaxis.set_major_formatter(lambda x, _: f"{100 * x:g} %")
-        about = "share of wrong answers"
+        label = "error rate"
         if self.notes:
-            about += "\n" + wrapped(literal(f"{ALONE} {self.notes[0]}"))
-        ax.set_xlabel(about)
+            label += "\n" + wrapped(literal(f"{ALONE} {self.notes[0]}"))
+        ax.set_xlabel(label)
 
     def _write_headings(self, lines: Sequence[_Line]) -> None:
-        """Write the names of groups within the axes: they are long."""
+        """Write the names of groups inside the axes, because they are long."""
         style: Any = {"fontsize": 8, "fontweight": "bold", "va": "center"}
         style["transform"] = self.ax_.get_yaxis_transform()
         for y, line in enumerate(lines):
@@ -462,7 +489,7 @@ class RuleModel(Protocol):
 
 
 def _rule_rows(model: RuleModel) -> list[ErrorRow]:
-    """Return what a fitted rule guarantees, and what it is compared with."""
+    """Return the guarantee of a fitted rule, and the baselines."""
     result = getattr(model, "result_", None)
     attained = getattr(result, "worst_distribution", None) is not None
     covers = "every population with the same pairs"
@@ -476,32 +503,32 @@ def _rule_rows(model: RuleModel) -> list[ErrorRow]:
 
 
 def _group(row: ErrorRow, rows: Sequence[ErrorRow]) -> str:
-    """Return the heading that a row stands under."""
+    """Return the heading above a row."""
     if row.kind == "baseline" or row.about == ANY_RULE:
         any_rule = any(each.about == ANY_RULE for each in rows)
-        return "What any rule could promise" if any_rule else "For comparison"
+        return "What any rule could guarantee" if any_rule else "Baselines"
     if row.name == LEAVE_ONE_OUT:
-        return "New rows, estimated"
+        return "Error to expect"
     guarantees = [each for each in rows if each.kind == "guarantee"]
     if row.kind == "guarantee" and row.about != guarantees[0].about:
         return "The same points, other rules"
     if row.kind != "guarantee":
-        return f"The sampled population, {guarantees[0].certainty}"
+        return f"This population, {guarantees[0].certainty}"
     if row.name in (HALVES, HELDOUT):
         return f"{row.covers[0].upper()}{row.covers[1:]}, rule {row.about}"
     if not row.about:
-        return "Worst case of this rule"
-    return f"Worst case of this model, rule {row.about}"
+        return "Guarantee of this rule"
+    return f"Guarantee of this model, rule {row.about}"
 
 
 def _row_name(row: ErrorRow) -> str:
-    """Return what a row is called within its group."""
+    """Return the name of a row within its group."""
     if row.name == LEAVE_ONE_OUT:
         return f"{row.name}, rule {row.about}"
     if row.name == ALWAYS:
-        return f"always {row.about!r}"
+        return f"always answering {row.about!r}"
     if row.name == SINGLE:
-        return f"by {row.about!r} alone"
+        return f"{row.about!r} alone"
     if row.name not in (HALVES, HELDOUT):
         return row.name
     if row.kind == "estimate":
@@ -513,19 +540,31 @@ def _row_name(row: ErrorRow) -> str:
 
 
 class PathDisplay(_Display):
-    """Worst error and correlation against the number of features.
+    """Plot guarantee and correlation against the number of features.
+
+    Use it to choose how many features a scorecard needs: the curves flatten where more
+    features add little. Create it with `from_estimator` or `from_path`.
 
     Parameters
     ----------
     path : PathResult
-        What is drawn.
+        The path to plot.
     selected : iterable of str, optional
         Features to mark.
 
     Attributes
     ----------
     ax_, figure_
-        What it was drawn on.
+        The axes and the figure of the plot.
+
+    See Also
+    --------
+    RenyiSelector : Select features, and train on them.
+    selection_path : Compute the path.
+
+    Notes
+    -----
+    :doc:`/selection` explains the path.
 
     Examples
     --------
@@ -543,7 +582,7 @@ class PathDisplay(_Display):
 
     @classmethod
     def from_estimator(cls, estimator: object, *, ax: Axes | None = None) -> Self:
-        """Draw the path of a fitted `RenyiSelector`, and mark what it selected."""
+        """Plot the path of a fitted `RenyiSelector`, and mark the selected features."""
         path = getattr(estimator, "path_", None)
         if not isinstance(path, PathResult):
             raise TypeError(
@@ -557,11 +596,11 @@ class PathDisplay(_Display):
     def from_path(
         cls, path: PathResult, *, selected: Iterable[str] = (), ax: Axes | None = None
     ) -> Self:
-        """Draw a path that `selection_path` found."""
+        """Plot the result of `selection_path`."""
         return cls(path, selected=selected).plot(ax)
 
     def plot(self, ax: Axes | None = None) -> Self:
-        """Draw it on some axes, or on a figure of its own."""
+        """Plot the path on the given axes, or on a new figure."""
         path = self.path
         count = len(path.entries)
         ax = self._begin(ax, 7, 4.5 if count > _NAMED else 5.8)  # names need room
@@ -571,8 +610,8 @@ class PathDisplay(_Display):
             label = "too many categories for the rows"
             ax.axvspan(start, count + 0.5, color="0.92", label=label)
         lines = (
-            ("worst error, rule map", path.bounds["map"], "o-", COLOURS[0]),
-            ("worst error, rule sharp", path.bounds["sharp"], "s-", COLOURS[1]),
+            ("guarantee, rule map", path.bounds["map"], "o-", COLOURS[0]),
+            ("guarantee, rule sharp", path.bounds["sharp"], "s-", COLOURS[1]),
             ("γ", path.gamma, "-", COLOURS[2]),
             ("maximal correlation, at least", path.hgr, "--", GREY),
         )
@@ -594,7 +633,7 @@ class PathDisplay(_Display):
         ax = self.ax_
         entries = self.path.entries
         if len(entries) > _NAMED:
-            # Whatever ticks the axes had: those of few features have fixed places.
+            # The axes may have the fixed ticks of an earlier plot of few features.
             from matplotlib.ticker import MaxNLocator
 
             ax.xaxis.set_major_locator(MaxNLocator(integer=True))
@@ -610,15 +649,16 @@ class PathDisplay(_Display):
 
 
 class HGRDisplay(_Display):
-    """Maximal correlation of every pair of columns, as a clustered map.
+    """Plot the maximal correlation of every pair of columns, as a clustered map.
 
-    Columns are ordered by average linkage of ``1 − rho``; the tree above shows at
-    which distance groups join. An unknown pair counts as independent there.
+    Use it to find groups of columns that say the same. Columns are ordered by average
+    linkage of ``1 − rho``; the tree above the map shows at which distance groups join.
+    An unknown pair counts as independent in the tree.
 
     Parameters
     ----------
     matrix : DataFrame
-        As `hgr_matrix` gives it; NaN where a pair is unknown.
+        The result of `hgr_matrix`; NaN where a pair is unknown.
     target : str, optional
         A column to write in bold.
 
@@ -631,9 +671,17 @@ class HGRDisplay(_Display):
     im_ : AxesImage
         The map.
     tree_ : LineCollection or None
-        The tree; None of a single column.
+        The tree; None if there is a single column.
     ax_, figure_
-        What it was drawn on.
+        The axes and the figure of the plot.
+
+    See Also
+    --------
+    hgr_matrix : Compute the correlations.
+
+    Notes
+    -----
+    :doc:`/plots` shows all displays.
 
     Examples
     --------
@@ -663,11 +711,11 @@ class HGRDisplay(_Display):
     def from_estimator(
         cls, estimator: object, *, n_columns: int = 60, ax: Axes | None = None
     ) -> Self:
-        """Draw the columns that a classifier was trained on, from its marginals."""
+        """Plot the columns that a classifier was trained on, from its marginals."""
         m = getattr(_owner("marginals_", estimator), "marginals_", None)
         if m is None:
             raise ValueError(
-                f"This {type(estimator).__name__} keeps no counts of pairs: it was "
+                f"This {type(estimator).__name__} has no pair counts: it was "
                 "read from a file, or has more categories than rows. Give the rows to "
                 "from_data(), or marginals to from_marginals()."
             )
@@ -677,32 +725,35 @@ class HGRDisplay(_Display):
     def from_marginals(
         cls, m: Marginals, *, n_columns: int = 60, ax: Axes | None = None
     ) -> Self:
-        """Draw the columns of marginals, the target among them.
+        """Plot the columns of marginals, including the target.
 
-        Of more than `n_columns` features, those most correlated with the target.
+        If there are more than `n_columns` features, the plot shows those with the
+        largest correlation with the target.
         """
         check_whole("n_columns", n_columns, 1)
-        best = ranking(m)  # checks m, too
+        best = ranking(m)  # also checks m
         if len(best) > n_columns:
             m = m.select(map(str, best.index[:n_columns]))
         return cls(hgr_matrix(m), target=m.target).plot(ax)
 
     @classmethod
     def from_data(cls, data: object, *, ax: Axes | None = None) -> Self:
-        """Draw the columns of a frame, all of them alike."""
+        """Plot the columns of a frame, without a target."""
         return cls(hgr_matrix(data)).plot(ax)
 
     def plot(self, ax: Axes | None = None) -> Self:
-        """Draw it on some axes, or on a figure of its own."""
+        """Plot the map on the given axes, or on a new figure."""
         count = len(self.order)
         side = min(3.2 + 0.26 * count, 14)
         ax = self._begin(ax, side + 1, side)
         rho = self.matrix.to_numpy(np.float64)[np.ix_(self._places, self._places)]
         look: Any = {"vmin": 0, "vmax": 1, "cmap": "cividis", "aspect": "equal"}
         self.im_ = ax.imshow(np.ma.masked_invalid(rho), **look)
-        ax.set_facecolor("0.85")  # of unknown pairs
+        ax.set_facecolor("0.85")  # the colour of unknown pairs
         names = [_shown(name, _NARROW) for name in self.order]
-        size = 8 if count <= 30 else 6 if count <= 60 else 4
+        size = 8
+        if count > 30:
+            size = 6 if count <= 60 else 4
         ax.set_xticks(range(count), names, rotation=90, fontsize=size)
         ax.set_yticks(range(count), names, fontsize=size)
         if self.target in self.order:
@@ -725,14 +776,14 @@ class HGRDisplay(_Display):
             self.ax_.text(j, i, text, color=colour, **style)
 
     def _draw_tree(self) -> None:
-        """Draw above the map how the columns join."""
+        """Plot the tree of columns above the map."""
         self.tree_ = None
         if not len(self.linkage):
             return
         from matplotlib.collections import LineCollection
 
         tree = scipy.cluster.hierarchy.dendrogram(self.linkage, no_plot=True)
-        # scipy has the leaves at 5, 15, 25 …
+        # scipy puts the leaves at 5, 15, 25 …
         lines = [
             np.column_stack([(np.array(x) - 5) / 10, y])
             for x, y in zip(tree["icoord"], tree["dcoord"], strict=True)

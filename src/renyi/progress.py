@@ -1,7 +1,7 @@
-"""Progress of long work: one record, given to whoever asked to be told.
+"""Progress of long work, as one record for a callback.
 
-A function that may take long has a parameter ``progress``, called with a `Progress`
-now and then; what is shown of it, and how, is decided by the caller.
+A function that may take long has a parameter ``progress``. It calls this function with
+a `Progress` now and then; the caller decides how to display it.
 """
 
 from __future__ import annotations
@@ -23,25 +23,25 @@ class Progress:
     minimax error: 1.000 % to 2.000 %, 300 cuts, 4 s
     """
 
-    step: str  # what is being done, in the user's words
+    step: str  # the current step, in the user's words
     seconds: float = 0.0  # since the work began
-    share: float | None = None  # of it that is done, where that is known
-    facts: str = ""  # figures of the moment
-    lower: float | None = None  # the interval that a search has reached
+    share: float | None = None  # completed share of the work, if it is known
+    facts: str = ""  # current figures
+    lower: float | None = None  # ends of the interval that a search has reached
     upper: float | None = None
-    rounds: int = 0  # how often it has solved its program
-    cuts: int = 0  # constraints that it has met
-    rows: int | None = None  # read so far in this step, where rows are read
+    rounds: int = 0  # programs that the search has solved
+    cuts: int = 0  # constraints that the search has added
+    rows: int | None = None  # rows read so far in this step, if it reads rows
 
     @property
     def seconds_left(self) -> float | None:
-        """How long it will still take at this pace; None where that is not known."""
+        """Remaining time at this pace; None if it is unknown."""
         if self.share is None or self.share <= 0:
             return None
         return max(0.0, self.seconds * (1 - self.share) / self.share)
 
     def __str__(self) -> str:
-        """Write it as one line."""
+        """Return the record as one line."""
         parts = [f"{self.share:.0%}".replace("%", " %")] if self.share else []
         parts += [self.facts] if self.facts else []
         if self.lower is not None and self.upper is not None:
@@ -56,7 +56,7 @@ ProgressCallback = Callable[[Progress], object]
 
 
 def duration(seconds: float) -> str:
-    """Write a duration as people say it."""
+    """Return a duration in seconds, minutes or hours."""
     whole = round(seconds)
     if whole < 60:
         return f"{whole} s"

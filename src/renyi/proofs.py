@@ -1,15 +1,17 @@
-"""Proofs: what a stranger needs to check a bound with `renyi.verify` and no solver.
+"""Write proofs: files by which `renyi.verify` checks a bound without a solver.
 
-The multipliers and messages of the polynomial program prove what its rule promises, and
-a worst distribution proves what no rule can. Programs find both to within a tolerance.
-The former are rounded; the checker adds what they then lack. The latter must have the
-given counts *exactly*: its probabilities are rounded but for a largest set of outcomes
-that are independent of each other, on which the equations are solved in rational
-numbers, digit by digit modulo a prime (Dixon). Should a probability turn negative, or
-the equations have no solution there, there is no exact witness, and none is written.
+The multipliers and messages of the polynomial program prove the guarantee of its rule,
+an upper bound. A worst distribution proves a lower bound for all rules. Programs find
+both to within a tolerance.
 
-Columns, categories and classes stand in the order of the marginals.
-Every number that a proof claims is the checker's own, rounded to its safe side.
+The multipliers are rounded, and the checker adds what they then lack. The distribution
+must have the given counts *exactly*. Its probabilities are therefore rounded, except
+for a largest set of independent outcomes. For these the equations are solved in
+rational numbers, digit by digit modulo a prime (Dixon). If a probability becomes
+negative, or the equations have no solution, no lower bound is written.
+
+Columns, categories and classes have the order of the marginals.
+Every number in a proof is computed by the checker, and rounded to the safe side.
 """
 
 from __future__ import annotations
@@ -41,7 +43,7 @@ FORMAT = "renyi-proof"
 _PRIME = 2**31 - 1
 _MOST_EQUATIONS = 1_500
 _MOST_DIGITS = 600  # of a rational number, to the base of the prime
-_GRID = 2**30  # parts of a row that probabilities are rounded to
+_GRID = 2**30  # probabilities are rounded to this fraction of a row
 _MAX_CLASSES = 6  # whose sets are 63
 
 Integers = NDArray[np.int64]
@@ -50,23 +52,23 @@ Integers = NDArray[np.int64]
 def write_proof(
     path: Place, m: Marginals, model: object = None, result: MinimaxResult | None = None
 ) -> dict[str, float]:
-    """Write a file that proves bounds to a stranger, and return the numbers it proves.
+    """Write a file that proves bounds, and return the numbers it proves.
 
-    ``renyi verify``, or the one file ``renyi/verify.py`` without renyi, checks it.
+    To check it, run ``renyi verify``, or the single file ``renyi/verify.py``.
 
     Parameters
     ----------
     path : str or path
         Where to write.
     m : Marginals
-        What the bounds are about: unweighted, its counts agreeing exactly.
+        The pair counts: unweighted, and agreeing with each other exactly.
     model : RenyiClassifier or Scorecard, optional
-        Its gamma and the bounds of its rules are claimed, in closed form.
+        Its gamma and the bounds of its rules are proved, in closed form.
     result : MinimaxResult, optional
-        What `minimax` found of the same marginals: ``"upper"`` is what the rule of the
-        polynomial program promises, ``"lower"`` what no rule can go below. The latter
-        takes a worst distribution with exactly these counts, and is missing if none
-        was found, or if it cannot be mended.
+        The result of `minimax` for the same marginals: ``"upper"`` is the guarantee of
+        the polynomial program's rule, ``"lower"`` a bound that no rule can go below.
+        The latter needs a worst distribution with exactly these counts. It is missing
+        if none was found, or if rounding cannot be corrected.
 
     Examples
     --------
@@ -89,8 +91,8 @@ def write_proof(
         m = card.match(m).marginals
         if m.feature_names != given.feature_names:
             raise ValueError(
-                "No proof was written: the marginals have other columns than the "
-                "model, or in another order: count them again with the model's columns "
+                "No proof was written: the pair counts have other columns than the "
+                "model, or another order. Count them again with the model's columns "
                 "(Marginals.select(), or 'renyi marginals build' with its encoder)."
             )
     proof: dict[str, Any] = {
@@ -142,9 +144,9 @@ def _up(value: Fraction) -> float:
 def _solved_programs(
     m: Marginals, result: MinimaxResult
 ) -> Iterator[tuple[Ambiguity, Floats, Floats]]:
-    """Yield tables, multipliers and messages; the rule of one table needs no messages.
+    """Yield tables, multipliers and messages; one table alone needs no messages.
 
-    Proofs use pairs of columns, and not those within each class.
+    Proofs use pairs of columns, not pairs within each class.
     """
     ambiguity = result.rule.ambiguity
     messages = result.messages
@@ -190,7 +192,7 @@ def _whole(arrays: list[Floats]) -> list[int]:
 
 
 def _witness(worst: WorstDistribution, n: int) -> dict[str, Any] | None:
-    """Return outcomes with exact probabilities; None if they cannot be mended."""
+    """Return outcomes with exact probabilities, or None if there are none."""
     rows, answers = np.nonzero(worst.p > 0)
     weights = exact_weights(worst.ambiguity, worst.outcomes, worst.p, n)
     if weights is None:
@@ -208,7 +210,7 @@ def _witness(worst: WorstDistribution, n: int) -> dict[str, Any] | None:
 def exact_weights(
     ambiguity: Ambiguity, outcomes: Outcomes, p: Floats, n: int
 ) -> list[Fraction] | None:
-    """Return weights near n p, where p > 0, with exactly the n rows of the tables."""
+    """Return weights near n p, where p > 0, that fit the tables of n rows exactly."""
     support = np.flatnonzero(p.ravel() > 0)
     A = ambiguity.constraint_matrix(outcomes)[:, support].toarray().astype(np.int64)
     counts = np.rint(ambiguity.b * n).astype(np.int64)
@@ -230,7 +232,7 @@ def exact_weights(
 
 
 def _pivots(A: Integers) -> tuple[Integers, Integers]:
-    """Return rows and columns of a largest regular part, the first columns first."""
+    """Return rows and columns of a largest regular part; prefer the first columns."""
     left = A % _PRIME
     rows = []
     columns = []
@@ -268,7 +270,7 @@ def _inverse(A: Integers) -> Integers:
 
 
 def _solve(A: Integers, b: Integers) -> list[Fraction] | None:
-    """Solve A x = b in rational numbers, by ever more digits of x modulo the prime."""
+    """Solve A x = b in rational numbers, digit by digit of x modulo the prime."""
     if not len(A):
         return []
     inverse = _inverse(A)
@@ -293,7 +295,7 @@ def _solve(A: Integers, b: Integers) -> list[Fraction] | None:
 
 
 def _rational(digits: list[int], power: int) -> list[Fraction] | None:
-    """Return the fractions of numerator and denominator below the root of power/2."""
+    """Return fractions whose numerator and denominator are below √(power/2)."""
     most = math.isqrt(power // 2)
     common = 1
     fractions = []
@@ -318,7 +320,7 @@ def _rational(digits: list[int], power: int) -> list[Fraction] | None:
 
 
 def _fits(A: Integers, b: Integers, x: list[Fraction]) -> bool:
-    """Whether A x = b exactly."""
+    """Return whether A x = b exactly."""
     whole = math.lcm(*(v.denominator for v in x))
     scaled = np.array([int(v * whole) for v in x], object)
     return bool((A.astype(object) @ scaled == b.astype(object) * whole).all())

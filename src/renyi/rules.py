@@ -7,9 +7,9 @@ For K classes and any t, with q = ‖t‖² (K = 2 is the paper's case):
 * **sharp**: class y with probability max(0, 2t_y − q), the mass left over to the
   largest. Less random than renyi at every x, and with the same guarantee.
 
-Guarantees of the randomised rules are about their expected error over the draws. They
-first project t on the probability simplex, which moves no estimate
-away from any class indicator, hence never loosens a guarantee.
+Guarantees of the randomised rules are about their expected error over the draws. These
+rules first project t on the probability simplex. The projection moves no estimate away
+from any class indicator, so it never weakens a guarantee.
 """
 
 from __future__ import annotations
@@ -33,25 +33,25 @@ _LARGE = 1e6
 
 
 def check_rule(rule: str) -> str:
-    """Return the rule's name; an unknown one is an error."""
+    """Return the rule's name; raise ParameterError if it is unknown."""
     check_choice("rule", rule, RULES)
     return rule
 
 
 def answers(t: Floats, codes: NDArray[Any], rule: str, random_state: Seed) -> Places:
-    """Place of the class that a rule answers at each row of codes and estimates."""
+    """Return the position of the class that a rule answers at each row."""
     if check_rule(rule) == "map":
         return decide(t)
     return draw(rule_proba(t, rule), row_keys(codes), random_state)
 
 
 def project(t: Floats) -> Floats:
-    """Nearest point of the probability simplex to each row of t, however large."""
+    """Return the nearest point of the probability simplex to each row of t."""
     K = t.shape[1]
     largest = max(t.max(initial=0), -t.min(initial=0))
-    if not largest <= _LARGE:  # 1 would be lost beside them; NaN comes here, too
+    if not largest <= _LARGE:  # 1 would be lost in rounding; true for NaN, too
         _check_finite(largest)
-        t = t - t.max(axis=1, keepdims=True)  # which moves no projection
+        t = t - t.max(axis=1, keepdims=True)  # changes no projection
     descending = -np.sort(-t, axis=1)
     excess = (np.cumsum(descending, axis=1) - 1) / np.arange(1, K + 1)
     support = (descending > excess).sum(axis=1)
@@ -65,20 +65,23 @@ def _check_finite(t: Any) -> None:
 
 
 def logistic(t: Floats, slope: float) -> Floats:
-    """Probabilities ∝ exp(slope·t), none of them 0, the largest that of `decide`."""
+    """Return probabilities ∝ exp(slope·t), none 0, the largest that of `decide`."""
     _check_finite(t)
     p = np.maximum(softmax(slope * t), np.finfo(np.float64).tiny)
     return _agreeing(p, decide(t))
 
 
 def reweighted(p: Floats, odds: float, best: Places) -> Floats:
-    """Probabilities of two classes at other odds of the second; the best is larger."""
+    """Return the probabilities of two classes after multiplying the second's odds.
+
+    The class in `best` gets the larger probability, whatever rounding does.
+    """
     q = p * [min(1.0, 1 / odds), min(1.0, odds)]
     return _agreeing(q / q.sum(axis=1, keepdims=True), best)
 
 
 def _agreeing(p: Floats, best: Places) -> Floats:
-    """Let the largest probability be that of the best class, whatever rounding did."""
+    """Make the best class the most probable one, whatever rounding did."""
     rows = np.arange(len(p))
     tied = p.argmax(axis=1) != best
     p[rows[tied], best[tied]] = np.nextafter(p[tied].max(axis=1), 1)
@@ -86,7 +89,7 @@ def _agreeing(p: Floats, best: Places) -> Floats:
 
 
 def rule_proba(t: Floats, rule: str) -> Floats:
-    """Probability with which a rule answers each class."""
+    """Return the probability with which a rule answers each class."""
     if check_rule(rule) == "map":
         return np.eye(t.shape[1])[decide(t)]
     t = project(t)
@@ -99,8 +102,8 @@ def rule_proba(t: Floats, rule: str) -> Floats:
 
 
 def decide(t: Floats) -> Places:
-    """Class of the largest t; the first of equals."""
-    if t.shape[1] == 2:  # thrice as fast as argmax
+    """Return the class of the largest t; the first of equals."""
+    if t.shape[1] == 2:  # three times as fast as argmax
         return (t[:, 1] > t[:, 0]).astype(np.intp)
     return np.asarray(t.argmax(axis=1))
 
@@ -118,9 +121,9 @@ def random_of(random_state: Seed) -> np.random.RandomState:
 def draw(proba: Floats, keys: Keys, random_state: Seed) -> Places:
     """Draw a class for each row with the given probabilities.
 
-    With an integer seed the draw depends on the seed and on the row's key alone: a row
-    gets the same answer in whatever batch and order it comes, and equal rows get equal
-    answers. Otherwise every row is drawn independently of all others.
+    With an integer seed the draw depends only on the seed and the row's key. Equal rows
+    then get equal answers, in any batch and any order. Otherwise every row is drawn
+    independently of all others.
     """
     random = random_of(random_state)
     if isinstance(random_state, numbers.Integral):

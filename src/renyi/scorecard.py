@@ -1,16 +1,16 @@
-"""Scorecard: the model. Points per category and class, whatever computed them.
+"""Scorecard: the model, as points per category and class.
 
 The score of class y at a row x is ``s_y(x) = intercept_y + Σ_i points_i(x_i, y)``, and
-``t_y = 1/K + s_y`` estimates P(y|x). For two classes s_0 = −s_1, and one column
-of points is kept. A label unseen in training counts as the feature's mean effect.
+``t_y = 1/K + s_y`` estimates P(y|x). For two classes s_0 = −s_1, so one column of
+points is enough. A label unseen in training gets the feature's mean effect.
 
 A calibration (`renyi.solvers.calibration`) turns scores into probabilities. With more
-than two classes it may move decisions: then `mapped` is the scorecard of the points
-that the rule map, tables, SQL and explanations go by, and t stays what the rules renyi
-and sharp go by.
+than two classes it may change decisions. Then the rule map, tables, SQL and
+explanations use the points of the scorecard `mapped`. The rules renyi and sharp always
+use t.
 
-`Scorecard.match` gives the categories of any marginals their points: each gets what
-`predict` gives to a cell with its label.
+`Scorecard.match` looks up the points of the categories in any marginals. Each category
+gets the points that `predict` gives to a cell with its label.
 """
 
 from __future__ import annotations
@@ -65,12 +65,12 @@ _FIELDS: dict[str, tuple[type, ...]] = {
     "counts": (list,),
 }
 _ARRAYS = ("z", "intercept", "counts")
-_MOST_POINTS = 1e9  # in a row; those of honest models are about 1
-_UNNAMED = "y"  # how `fit` calls the target of labels without a name
+_MOST_POINTS = 1e9  # in a row; a trained model has about 1
+_UNNAMED = "y"  # the name that `fit` gives to labels without one
 
 
 class Match(NamedTuple):
-    """A scorecard beside marginals: the points of each of their categories."""
+    """Marginals with the points that a scorecard gives to each of their categories."""
 
     marginals: Marginals  # of the model's features, in its order
     points: Floats  # (categories, K)
@@ -80,7 +80,12 @@ class Match(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Scorecard:
-    """Points per category and class.
+    """A model as a table of points, one per category and class.
+
+    A row adds up the points of its cells; the class with the largest total is the
+    answer. `frame` returns the table, `rounded` makes a card of whole points, and
+    `to_sql`, `to_text` and `to_onnx` export it. The attribute ``scorecard_`` of every
+    fitted classifier is one; `certify` accepts it in place of the classifier.
 
     Parameters
     ----------
@@ -95,11 +100,22 @@ class Scorecard:
     counts : ndarray of shape (D,)
         Training rows (or weight) in each category; they define the mean effect.
     target : str, optional
-        Name of the column that it predicts, where that is known.
+        Name of the column that it predicts, if it is known.
     unseen : ndarray of shape (features, 1) or (features, K), optional
-        Points of labels unseen in training, where they are not the mean effect.
+        Points of labels unseen in training, if they differ from the mean effect.
     calibration : Calibration, optional
-        How scores become probabilities; None is the paper's: the nearest ones.
+        How scores become probabilities. None is the paper's form: the probabilities
+        nearest to the scores.
+
+    See Also
+    --------
+    RenyiClassifier : Train a scorecard.
+    IntegerScorecard : A card of whole points, to add up by hand.
+    ScorecardDisplay : Plot the points.
+
+    Notes
+    -----
+    :doc:`/exports` shows how to use a scorecard without this package.
 
     Examples
     --------
@@ -123,7 +139,7 @@ class Scorecard:
     calibration: Calibration | None = None
 
     def __post_init__(self) -> None:
-        """Keep copies of the arrays that nobody can write to."""
+        """Replace the arrays by read-only copies."""
         for name in _ARRAYS if self.unseen is None else (*_ARRAYS, "unseen"):
             array = np.asarray(getattr(self, name))
             if array.flags.writeable or array.base is not None:
@@ -132,16 +148,16 @@ class Scorecard:
 
     @classmethod
     def solve(cls, m: Marginals, solver: Solver) -> Scorecard:
-        """Return the scorecard of a solver of one's own, which `certify` takes.
+        """Return the scorecard of your own solver, which `certify` accepts.
 
         Parameters
         ----------
         m : Marginals
-            What to solve.
+            The pair counts to learn from.
         solver : callable
-            From Q and F (probabilities, as `m.Q` and `m.F`) to points of shape (D, K)
-            and an intercept of shape (K,), such that 1/K + intercept + points estimates
-            the class probabilities.
+            Takes Q and F (probabilities, as `m.Q` and `m.F`). Returns points of shape
+            (D, K) and an intercept of shape (K,), such that 1/K + intercept + points
+            estimates the class probabilities.
 
         Examples
         --------
@@ -154,7 +170,7 @@ class Scorecard:
         0.12
         """
         points, intercept = map(np.asarray, solver(m.Q, m.F))
-        if len(m.classes) == 2:  # what both have in common decides nothing
+        if len(m.classes) == 2:  # a part common to both classes decides nothing
             points = (points[:, 1] - points[:, 0]) / 2
             intercept = (intercept[1] - intercept[0]) / 2
         counts = m.feature_counts.diagonal()
@@ -197,16 +213,16 @@ class Scorecard:
         return _frozen(np.ascontiguousarray(tables)), offsets(sizes + 1)[:-1]
 
     def per_class(self, values: Floats) -> Floats:
-        """Return one column per class: of two, x is kept for [−x, x]."""
+        """Return one column per class; for two classes, x becomes [−x, x]."""
         return np.hstack([-values, values]) if self.n_classes == 2 else values
 
     def scores(self, codes: NDArray[Any]) -> Floats:
-        """Scores (rows × 1 or K) of codes made by the encoder."""
+        """Return the scores (rows × 1 or K) of codes made by the encoder."""
         tables, starts = self.tables
         return lookup_sum(codes, tables, starts) + self.intercept
 
     def estimates(self, codes: NDArray[Any]) -> Floats:
-        """Estimates t of the class probabilities; they need not be probabilities."""
+        """Return the estimates t of class probabilities, which may leave [0, 1]."""
         return self.per_class(self.scores(codes)) + 1 / self.n_classes
 
     @cached_property
@@ -221,24 +237,26 @@ class Scorecard:
         return replace(self, z=z, intercept=start, unseen=unseen, calibration=None)
 
     def of_rule(self, rule: str) -> Scorecard:
-        """Return the scorecard whose estimates a rule goes by."""
+        """Return the scorecard whose estimates a rule uses."""
         return self.mapped if rule == "map" else self
 
     def probabilities(self, codes: NDArray[Any]) -> Floats:
-        """Class probabilities of codes: calibrated, or the nearest ones to t."""
+        """Return the class probabilities of codes: calibrated, or the nearest to t."""
         return self.probabilities_at(self.mapped.estimates(codes))
 
     def probabilities_at(self, t: Floats) -> Floats:
-        """Class probabilities where the estimates that decide are t."""
+        """Return the class probabilities for the estimates t of the rule map."""
         c = self.calibration
         return project(t) if c is None else logistic(t, c.factor(self.n_classes))
 
     def match(self, m: Marginals) -> Match:
         """Return the points of every category of the marginals.
 
-        Features and classes are matched by name and text, categories as `predict`
-        takes cells; what does not fit is an error that names it.
+        Features are matched by name, classes by text, and categories as `predict`
+        matches cells. An error names a column or class that does not match.
 
+        Examples
+        --------
         >>> import renyi
         >>> X, y = [["a"], ["b"]] * 9, [0, 1] * 9
         >>> card = renyi.RenyiClassifier().fit(X, y).scorecard_
@@ -253,7 +271,7 @@ class Scorecard:
         return Match(m, self.per_class(points), class_points(self)[1], classes)
 
     def _aligned(self, m: Marginals) -> tuple[Marginals, NDArray[np.intp]]:
-        """Return the marginals of the model's features, and the places of classes."""
+        """Return the marginals of the model's features, and the class positions."""
         names = self.encoder.feature_names
         order = self.encoder.order
         if m.order != order:
@@ -263,7 +281,7 @@ class Scorecard:
                 f"order={order}",
                 python=f"order={order}",
             )
-        # A target without a name may be any.
+        # A target without a name matches any name.
         named = all(str(v).rstrip("_") != _UNNAMED for v in (self.target, m.target))
         if self.target not in (None, m.target) and named:
             raise InputError(
@@ -279,25 +297,28 @@ class Scorecard:
                     "model."
                 )
         whose = f"The target {m.target!r} of the marginals"
-        classes = class_places(self, m.classes, whose, "")
+        classes = class_places(self, m.classes, whose)
         same = tuple(m.feature_names) == tuple(names)
         return m if same else m.select(names), classes
 
     def points_of(self, codes: NDArray[Any]) -> Floats:
-        """Points of every feature at every row: (rows, features, 1 or K)."""
+        """Return the points of every feature at every row: (rows, features, 1 or K)."""
         tables, starts = self.tables
         return tables[codes.T + starts]
 
     @property
     def _reachable(self) -> tuple[Floats, Floats, NDArray[np.intp]]:
-        """Points that a row may have (no means of others), intercept and sizes."""
+        """The points that a row may get, the intercept and the sizes.
+
+        Mean effects are left out: they never exceed the points that they average.
+        """
         points = self._points if self.unseen is None else self.tables[0]
         sizes = self.encoder.columns.sizes + (self.unseen is not None)
         return points, self.intercept, sizes
 
     @cached_property
     def score_error(self) -> float:
-        """What rounding may do to a score, in `predict` or in its moments."""
+        """Bound on the rounding error of a score, in `predict` or in its moments."""
         return score_error(*self._reachable)
 
     @cached_property
@@ -311,9 +332,17 @@ class Scorecard:
         return _frozen(np.sqrt(spread / np.add.reduceat(weights, starts)))
 
     def frame(self) -> pd.DataFrame:
-        """Table of all points: the features that matter most come first.
+        """Return the table of all points, the most important features first.
 
         Features with a single category add the same to every row and are left out.
+
+        Examples
+        --------
+        >>> import renyi
+        >>> X, y = renyi.datasets.load("votes")
+        >>> card = renyi.RenyiClassifier().fit(X, y).scorecard_
+        >>> card.frame()["feature"].unique()[:2].tolist()
+        ['physician-fee-freeze', 'adoption-of-the-budget-resolution']
         """
         import pandas as pd
 
@@ -327,9 +356,12 @@ class Scorecard:
         places = [np.arange(starts[j], starts[j + 1]) for j in order]
         rows = np.concatenate([np.empty(0, np.intp), *places])
         totals = np.add.reduceat(self.counts, starts[:-1])[order]
+        categories: list[str] = []
+        for j in order.tolist():
+            categories += columns[j].levels.texts
         table = {
             "feature": np.repeat([columns.names[j] for j in order], sizes[order]),
-            "category": [t for j in order for t in columns[int(j)].levels.texts],
+            "category": categories,
             "count": self.counts[rows],
             "share": self.counts[rows] / np.repeat(totals, sizes[order]),
         }
@@ -338,7 +370,7 @@ class Scorecard:
             table[name] = points[rows]
         try:
             return pd.DataFrame(table)
-        except UnicodeEncodeError:  # a lone surrogate: pandas holds it as an object
+        except UnicodeEncodeError:  # pandas stores a lone surrogate as an object only
             parts = [
                 pd.Series(values, dtype=object if k < 2 else None)
                 for k, values in enumerate(table.values())
@@ -353,8 +385,8 @@ class Scorecard:
         frame = self.frame()
         points, intercept = class_points(self)
         signed = f"{{:+.{point_digits(np.abs(points).max(initial=0.0))}f}}".format
-        how: Any = {"formatters": {"share": "{:.1%}".format}, "float_format": signed}
-        text: str = frame[:40].to_string(index=False, **how)
+        style: Any = {"formatters": {"share": "{:.1%}".format}, "float_format": signed}
+        text: str = frame[:40].to_string(index=False, **style)
         more = len(frame) - 40
         rest = [f"… and {more} more rows"] if more > 0 else []
         # Features with a single category add the same to every row.
@@ -377,19 +409,19 @@ class Scorecard:
         *,
         table: str | Sequence[str] | None = None,
     ) -> str:
-        """Return the score as one SQL expression, or a query that scores a table.
+        """Return an SQL expression of the score, or a query that scores a table.
 
         Parameters
         ----------
         dialect : {"duckdb", "postgres", "spark", "sqlite"}
-            The engine it is for.
+            The database engine.
         label : label, optional
-            The class whose score it is. For two classes it is the second one by
-            default, and the score is what `decision_function` gives.
+            The class of the score. For two classes the default is the second one, and
+            the score equals `decision_function`.
         table : str or sequence of str, optional
-            A table to score, without such columns yet: the query gives its columns, the
-            scores of all classes (``renyi_score``) and the answer of the rule ``map``
-            (``renyi_prediction``).
+            A table to score. The query returns its columns, the scores of all classes
+            (``renyi_score``) and the answer of the rule map (``renyi_prediction``).
+            The table must not have columns of these names.
 
         Examples
         --------
@@ -413,12 +445,12 @@ class Scorecard:
         Parameters
         ----------
         format : {"csv", "md", "python", "javascript"}
-            A table in CSV or Markdown; a module with ``predict(row)`` and
-            ``predict_proba(row)``, or a script with ``renyiModel``, which need nothing
-            else and answer as the classifier does by the rule map.
+            A table in CSV or Markdown; a Python module with ``predict(row)`` and
+            ``predict_proba(row)``; or a script with ``renyiModel``. Module and script
+            need no package, and answer as the classifier does by the rule map.
         odds : float, default=1.0
-            By what the odds of the second of two classes are multiplied, where they
-            are others than in training.
+            Factor on the odds of the second of two classes, if they differ from the
+            training rows.
 
         Examples
         --------
@@ -433,9 +465,9 @@ class Scorecard:
         return formats.text(self, format, odds)
 
     def to_onnx(self, *, odds: float = 1.0) -> bytes:
-        """Return the model as a file of ONNX, which answers by the rule map.
+        """Return the model as the bytes of an ONNX file, which uses the rule map.
 
-        The odds are those of `to_text`.
+        The parameter `odds` is explained in `to_text`.
 
         Examples
         --------
@@ -452,14 +484,16 @@ class Scorecard:
     def rounded(
         self, max_points: int = 10, *, marginals: Marginals | None = None
     ) -> IntegerScorecard:
-        """Return small whole points to add up by hand, the cheapest by their bound.
+        """Return a card of small whole points, to add up by hand.
+
+        Of many roundings, it is the one with the smallest guarantee.
 
         Parameters
         ----------
         max_points : int, default=10
-            The most points of a category; the least of each feature is 0.
+            The most points of a category; the smallest of each feature is 0.
         marginals : Marginals, optional
-            The pair counts that the bound is about, such as ``clf.marginals_``.
+            The pair counts for the guarantee, such as ``clf.marginals_``.
 
         Examples
         --------
@@ -478,8 +512,8 @@ class Scorecard:
         return integer_card.rounded(self, max_points, marginals)
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain form for JSON."""
-        self._check_size()  # else it could not be read again
+        """Return the scorecard as plain values for JSON."""
+        self._check_size()  # a file that fails this check could not be read again
         plain = {"encoder": self.encoder.to_dict(), "classes": list(self.classes)}
         plain |= {name: getattr(self, name).tolist() for name in _ARRAYS}
         if self.unseen is not None:
@@ -490,9 +524,9 @@ class Scorecard:
 
     @classmethod
     def from_dict(cls, data: object) -> Scorecard:
-        """Scorecard of a plain form, checked: the file may be untrusted."""
-        later = {"unseen": (list,), "calibration": (dict,)}
-        check_fields(data, _FIELDS, "scorecard", later)
+        """Check plain values, which may be untrusted, and return their scorecard."""
+        optional = {"unseen": (list,), "calibration": (dict,)}
+        check_fields(data, _FIELDS, "scorecard", optional)
         assert isinstance(data, dict)
         encoder = encoder_from_dict(data["encoder"])
         classes = data["classes"]
@@ -525,7 +559,7 @@ class Scorecard:
         return card
 
     def _check_size(self) -> None:
-        """Refuse points that drown each other, and counts too large to add up."""
+        """Raise ValueError if the points or counts are too large to add up."""
         c = self.calibration
         with np.errstate(over="ignore", invalid="ignore"):
             largest = largest_sum(*self._reachable)
@@ -571,21 +605,20 @@ def scorecard_of(model: object) -> Scorecard:
 
 
 def class_places(
-    card: Scorecard, labels: Sequence[Label], whose: str, advice: str
+    card: Scorecard, labels: Sequence[Label], whose: str
 ) -> NDArray[np.intp]:
-    """Return the places of classes among the model's; an unknown one is an error."""
+    """Return the positions of classes among the model's; unknown ones are an error."""
     known = {label_text(label): k for k, label in enumerate(card.classes)}
     for label in labels:
         if label is None or label_text(label) not in known:
             raise ValueError(
-                f"{whose} has the class {label!r}, which the model does not "
-                f"know{advice}."
+                f"{whose} has the class {label!r}, which the model does not know."
             )
     return np.array([known[label_text(label)] for label in labels], np.intp)
 
 
 def point_names(classes: Sequence[Label], own: Sequence[str]) -> list[str]:
-    """Return a column's name for the points of every class, which no other has."""
+    """Return a unique column name for the points of every class."""
     texts = [label_text(label) for label in classes]
     names = []
     for text in texts:
@@ -597,7 +630,7 @@ def point_names(classes: Sequence[Label], own: Sequence[str]) -> list[str]:
 
 
 def by_importance(card: Scorecard) -> NDArray[np.intp]:
-    """Return the places of the features, the most important first."""
+    """Return the positions of the features, the most important first."""
     return np.argsort(-card.importance, kind="stable")
 
 
@@ -608,7 +641,10 @@ def class_points(card: Scorecard) -> tuple[Floats, Floats]:
 
 
 def threshold_at(card: Scorecard, odds: float) -> float:
-    """Score above which the second class is likelier if its odds are multiplied."""
+    """Return the score above which the second class is likelier at changed odds.
+
+    `odds` is the factor on the odds of the second class.
+    """
     if card.calibration is None:
         return 1 / (1 + odds) - 0.5
     return -math.log(odds) / float(card.calibration.slope)

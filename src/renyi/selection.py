@@ -1,25 +1,25 @@
-r"""Features in order of entry, and what the first k of them are worth.
+r"""Order features, and compute figures of the first 1, 2, … of them.
 
-*Forward selection* adds, one at a time, the feature that lowers γ most
-(`renyi.solvers.forward_selection`). *Algorithm 1* of the paper follows a path of
-penalties: from the largest downwards features get points one after the other, in an
-order that `renyi.solvers.l1inf_path` makes as sure as it can be.
+Forward selection adds one feature at a time, the one that lowers γ most
+(`renyi.solvers.forward_selection`). On the path of Algorithm 1 features get points one
+after the other as the penalty falls. The solver `renyi.solvers.l1inf_path` determines
+their order as reliably as possible.
 
-A feature that is a function of another one, such as a copy, needs no points: added to
+A feature that is a function of another one, such as a copy, needs no points. Added to
 the points of the other they give the same scores, and ``max|z_i + z_j|`` is at most
-``max|z_i| + max|z_j|``. Solvers may give it some all the same. It comes last.
+``max|z_i| + max|z_j|``. A solver may give it points anyway. It comes last.
 
 For the first k features, refitted by ridge with next to no penalty:
 
 * ``γ_S = min γ(z)`` over points of these features;
 * ``√(1 − γ_S/(q(1−q)))``, a lower bound on the maximal correlation of X_S and Y in
   every distribution with these marginals (for K classes the first canonical one);
-* the worst error of the refitted model, rules map and sharp.
+* the guarantees of the refitted model for the rules map and sharp.
 
-γ_S falls with every feature. That is no promise about new rows.
+γ_S falls with every feature. The error to expect need not fall.
 
-*All refits from one factorisation.* With ``A + alpha·I = L Lᵀ`` and ``Y = L⁻¹ R``, the
-first features alone have the factor and the right-hand side that stand at the top of L
+*All refits from one factorisation.* Let ``A + alpha·I = L Lᵀ`` and ``Y = L⁻¹ R``. The
+factor and the right-hand side of the first features are the top rows of L
 and Y. With p categories among the first k features::
 
     fit_k = ‖Y[:p]‖²                     = tr Z_kᵀ R,     Z_k = (L⁻¹[:p])ᵀ Y[:p]
@@ -74,29 +74,29 @@ if TYPE_CHECKING:
 Floats = NDArray[np.float64]
 Places = NDArray[np.int64]
 
-WIDTH = 40  # of a name in a text
-_SHOWN = 40  # lines of a text
-_MOST_CATEGORIES = 10_000  # of which all pairs are held: 0.8 GB
+WIDTH = 40  # characters of a name
+_SHOWN = 40  # features that are printed
+_MOST_CATEGORIES = 10_000  # all their pairs take 0.8 GB
 
 
 @dataclass(frozen=True, eq=False)
 class PathResult:
-    """Features in order of entry, and what the first k of them are worth.
+    """Features in order of entry, with figures for the first k of them.
 
     Parameters
     ----------
     entries : tuple of str
         The features, in order of entry.
     lambdas, gaps : ndarray of shape (k,)
-        Penalty at which each has points for the first time, and the duality gap of the
-        solution there; NaN for those that need none at any penalty, and for all of a
-        forward selection.
+        Largest penalty at which each feature has points, and the duality gap of the
+        solution there; NaN for features that never need points, and for all features
+        of a forward selection.
     gamma, hgr : ndarray of shape (k,)
         γ_S of the first 1, 2, … features, and a lower bound on their maximal
         correlation with the class.
     bounds : dict
-        Worst error of the refitted model by rule, ``"map"`` and ``"sharp"``, over all
-        distributions with these marginals.
+        Guarantee of the refitted model by rule, ``"map"`` and ``"sharp"``, over every
+        distribution with these marginals.
     n_features : int
         Number of features to choose from.
     places : ndarray of shape (k,)
@@ -110,10 +110,10 @@ class PathResult:
 
     Notes
     -----
-    `gamma`, `hgr` and `bounds` are those of refits on all pairs of categories. They are
-    NaN where the features have more than 10,000 of these.
+    `gamma`, `hgr` and `bounds` come from refits on all pairs of categories. They are
+    NaN if the features have more than 10,000 categories.
 
-    `frame` gives the same as a table, `plot` as a drawing, ``print`` as text.
+    `frame` returns the path as a table, `plot` as a figure, ``print`` as text.
 
     Examples
     --------
@@ -169,7 +169,7 @@ class PathResult:
         return self.text()
 
     def text(self, selected: Iterable[str] = ()) -> str:
-        """Return one line per feature, with a mark at some of them.
+        """Return one line per feature, and mark some of them.
 
         Bounds that say little about new rows are not printed.
         """
@@ -190,7 +190,7 @@ class PathResult:
         return "\n".join(lines)
 
     def _figures(self, k: int) -> list[str]:
-        """Return the figures of a line; bounds are rounded outwards."""
+        """Return the figures of a line, with bounds rounded outwards."""
         lam = "-" if np.isnan(self.lambdas[k]) else f"{self.lambdas[k]:.4f}"
         if self.doubtful[k] or np.isnan(self.gamma[k]):
             return [lam, *"----"]
@@ -209,27 +209,27 @@ def selection_path(
     alpha: float = ALPHA,
     max_passes: int = MAX_PASSES,
 ) -> PathResult:
-    """Features in order of entry along a path of penalties, from marginals alone.
+    """Compute the path of features over falling penalties, from marginals alone.
 
     Parameters
     ----------
     m : Marginals
-        Of any order: at order 2 the features are pairs of columns.
+        Pair counts of any order; at order 2 the features are pairs of columns.
     fit_intercept : bool, default=True
-        Whether the scores have an intercept without a penalty. The paper has none, so
-        that False is its Algorithm 1 to the letter.
+        Whether scores have an intercept without a penalty. The paper has none, so that
+        False is its Algorithm 1 to the letter.
     n_lambdas : int, default=30
-        Number of penalties, evenly spaced on a logarithmic scale; some more are added
-        where several features enter at once.
+        Number of penalties, evenly spaced on a logarithmic scale. More are added where
+        several features enter at once.
     ratio : float, default=0.01
-        Smallest penalty, as a share of the largest that matters.
+        Smallest penalty, as a share of the largest.
     tol : float, default=1e-4
-        Duality gap to be reached at every penalty, relative to the objective.
+        Duality gap to reach at every penalty, relative to the objective.
     alpha : float, default=1e-6
-        Ridge penalty of the refits; next to none by default, so that `gamma` is γ_S.
+        Ridge penalty of the refits; almost 0 by default, so that `gamma` is γ_S.
     max_passes : int, default=30,000
-        Passes over the features after which a penalty is given up, with a
-        `sklearn.exceptions.ConvergenceWarning`.
+        Most passes over the features at one penalty; after these the solver stops with
+        a `sklearn.exceptions.ConvergenceWarning`.
 
     Returns
     -------
@@ -286,16 +286,16 @@ def entry_path(
     at_least: int = 0,
     max_passes: int = MAX_PASSES,
 ) -> PathResult:
-    """Return the path over falling penalties, and what the features are worth.
+    """Return the path over falling penalties, with figures for each prefix.
 
-    With `at_least`, the path goes on to smaller penalties for so many features; those
-    that never get points come last, in order of how much is left for them to explain.
+    With `at_least`, the path continues to smaller penalties until it has that many
+    features. Features that never get points come last, the most explanatory first.
     """
     lasso = solve_entries(problem, grid, tol, at_least, max_passes)
     sizes = problem.sizes
     order, first = entries(lasso, sizes)
     candidates = np.concatenate([order, unentered(problem, lasso, order, at_least)])
-    # Pairs of too many categories are not held, but of one feature always.
+    # Too many categories: refit on the first feature only.
     affordable = int((np.cumsum(sizes[candidates]) <= _MOST_CATEGORIES).sum())
     counts = problem.counted(candidates[: max(affordable, 1)])
     last = np.zeros(len(candidates), bool)
@@ -380,7 +380,7 @@ def _path_result(
 
 
 class NestedFits(NamedTuple):
-    """What is known of the fits on the first 1, 2, …, d features."""
+    """Figures of the fits on the first 1, 2, …, d features."""
 
     gamma: Floats
     hgr: Floats
@@ -405,7 +405,7 @@ def nested_fits(counts: CountsProblem, alpha: float) -> NestedFits:
     trace = np.cumsum(np.einsum("ij,ij->i", inverse, inverse))[ends - 1]
     present = priors > 0
     scaled = Y[:, present] / np.sqrt(priors[present]) if K > 2 else Y
-    # Points and canonical correlations of each fit come from those of the last.
+    # Points and canonical correlations of each fit come from those of the last fit.
     total = np.zeros((scaled.shape[1],) * 2)
     squares, canonical = np.zeros((2, len(ends)))
     for k, Z in enumerate(_growing_points(inverse, Y, counts.starts)):
@@ -451,11 +451,11 @@ def nested_solutions(counts: CountsProblem, alpha: float) -> tuple[Floats, Float
 
 
 def _scaled_bound(base: Floats, fit: Floats, penalty: Floats, n_classes: int) -> Floats:
-    """Worst error of the rule map: 2[1 − 1/K − (E[t_Y − t̄])² / E‖t − t̄·1‖²].
+    """Return the guarantee of the rule map: 2[1 − 1/K − (E[t_Y − t̄])² / E‖t − t̄·1‖²].
 
     Points of all classes sum to 0, so that t̄ = 1/K.
     """
-    if n_classes == 2:  # one column stands for both
+    if n_classes == 2:  # one column of points is enough
         start = float(((base - 0.5) ** 2).sum())
         lead = 2 * (start + fit)
         spread = 2 * (start + fit - penalty)

@@ -1,7 +1,7 @@
 """Check parameters, and import packages of extras.
 
-An error of Python's own, of a text that is compared with a number, would name neither
-the parameter nor what to give instead.
+Without these checks, Python's own errors (such as comparing a text with a number)
+would name neither the parameter nor a valid value.
 """
 
 from __future__ import annotations
@@ -12,6 +12,8 @@ from collections.abc import Sequence
 from importlib import import_module
 from typing import Any, TypeGuard
 
+Option = str | tuple[str, Sequence[str]]
+
 
 class InputError(ValueError):
     """Bad input, with advice for Python, and options for the command line.
@@ -19,14 +21,14 @@ class InputError(ValueError):
     Parameters
     ----------
     message : str
-        The sentence, with ``{name}`` where it speaks of the parameter ``name``.
-    *options : str
-        Options that would help, such as ``"drop"`` or ``"unseen=mean"``: the command
-        line adds those that a command has.
+        The sentence, with ``{name}`` in place of the parameter ``name``.
+    *options : str, or str and names
+        Options that would help, such as ``"drop"``, ``"unseen=mean"`` or ``("id",
+        ["a", "b"])``. The command line adds those that the command has.
     python : str, default=""
-        What helps in Python instead, in a few words.
+        Advice for Python, in a few words.
     **parameters : object
-        The parameters of which the sentence speaks, with their values.
+        The parameters in the sentence, with their values.
 
     Examples
     --------
@@ -37,7 +39,7 @@ class InputError(ValueError):
     """
 
     def __init__(
-        self, message: str, *options: str, python: str = "", **parameters: object
+        self, message: str, *options: Option, python: str = "", **parameters: object
     ) -> None:
         self.message = message
         self.options = options
@@ -49,7 +51,7 @@ class InputError(ValueError):
 
 
 class ParameterError(InputError):
-    """A parameter with a value that it cannot have.
+    """A parameter has an invalid value.
 
     >>> print(ParameterError("order", "must be positive, not 0."))
     order must be positive, not 0.
@@ -74,18 +76,6 @@ def with_advice(sentence: str, *advice: str) -> str:
     return f"{sentence.removesuffix('.')} ({words})." if words else sentence
 
 
-def combined(errors: Sequence[ValueError]) -> ValueError:
-    """Return one error that says what several say, with all their options."""
-    options: list[str] = []
-    messages = []
-    for error in errors:
-        options += getattr(error, "options", ())
-        messages.append(getattr(error, "message", str(error)))
-    both = InputError(" ".join(messages), *dict.fromkeys(options))
-    both.args = (" ".join(map(str, errors)),)
-    return both
-
-
 def prefixed(prefix: str, error: ValueError) -> ValueError:
     """Return the same error with a prefix, such as the name of a file."""
     if not isinstance(error, InputError):
@@ -101,7 +91,7 @@ class MissingExtraError(ImportError):
 
 
 def install_advice(*extras: str) -> str:
-    """Return how to install extras: no package index has them yet.
+    """Return the advice to install extras, from a checkout of the repository.
 
     >>> print(install_advice("plot", "exact"))
     install the extras with pip install '.[plot,exact]' in a checkout of renyi
@@ -114,7 +104,7 @@ def install_advice(*extras: str) -> str:
 
 
 def import_extra(name: str, extra: str, need: str, otherwise: str = "") -> Any:
-    """Return a module of an extra, or raise an error that says how to get it."""
+    """Return a module of an extra; if it is missing, say how to install it."""
     try:
         return import_module(name)
     except ImportError:
@@ -165,7 +155,7 @@ def check_positive(name: str, value: object, advice: str = "") -> None:
 
 
 def check_amount(name: str, value: object, what: str) -> None:
-    """Raise ParameterError unless `value` is a number of something, zero or more."""
+    """Raise ParameterError unless `value` is a number of zero or more."""
     if not is_number(value) or not value >= 0:
         raise ParameterError(name, f"must be {what}, zero or more; it is {value!r}.")
 

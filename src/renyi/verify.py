@@ -1,21 +1,23 @@
-"""Check what renyi claims, exactly, by this file and Python alone.
+"""Check the numbers of a certificate exactly, by this file and Python alone.
 
     python verify.py [MODEL.json] MARGINALS.renyi [--proof PROOF.json]
 
 The answer is "proved" (exit code 0), "not proved" (1) or "wrong file" (2). E is a mean
-over ANY population with the pair counts of the marginals: they determine every E here.
-A model gives class y the score s_y = b_y + the points of a row's categories; K classes,
-t_y = 1/K + s_y, s the mean of the s_y. Rules renyi and sharp err at most B = 2 gamma =
-E|t - e_Y|². Rule map, the largest score, errs at most 2(1 - 1/K - L²/V), where V is the
-sum of E[(s_y - s)²], L = max(0, E[s_Y - s]); with pairs of each class, so within each.
-A proof is of ANY rule. Upper: functions l_y(x), sums of a number for each cell of each
-table, that for every set S of classes add up to |S| - 1 or more, at every x. Then rules
-that answer y with probability 1 - l_y or more err at most E[l_Y]. Messages move numbers
-between tables, whose least cells are added up; what lacks is added to l. Lower:
-outcomes with EXACTLY these counts, where no rule errs less.
-A computer adds up scores in floating point. Each may be off by e, 2**-52 times the sum
-of the largest sizes of its points and 1, times the number of columns and 4 more. So the
-bounds of a model are those of any t' with |t' - t| <= e: B is (B**0.5 + e K**0.5)**2.
+over ANY population with these pair counts: they determine every E here. K classes. A
+model gives class y the score s_y = b_y + the points of a row's categories. Let
+t_y = 1/K + s_y, and s the mean of the s_y. The error of rules renyi and sharp is at
+most B = 2 gamma = E|t - e_Y|². That of rule map, the largest score, is at most
+2(1 - 1/K - L²/V): V is the sum of E[(s_y - s)²], L = max(0, E[s_Y - s]). If the pairs
+are counted within each class, the bounds are computed within each class.
+A proof is about ANY rule. Upper bound: functions l_y(x) are sums of one number for each
+cell of each table. For every set S of classes they add up to |S| - 1 or more, at every
+x. Then rules that answer y with probability 1 - l_y or more have an error of at most
+E[l_Y]. Messages move numbers between tables, and the least cells of these are added up;
+what is missing is added to l. Lower bound: outcomes with EXACTLY these counts, for
+which no rule has a smaller error.
+A computer adds up scores in floating point. Each is off by at most e: 2**-52, times
+(1 + the sum of its largest points), times (4 + the number of columns). The bounds of
+a model hold for any t' with |t' - t| <= e: B becomes (B**0.5 + e K**0.5)**2.
 """
 
 from __future__ import annotations
@@ -34,14 +36,14 @@ from operator import add, ge, le, mul
 from pathlib import Path
 from typing import Any, NamedTuple
 
-BYTES = 2**25  # the most of each
+BYTES = 2**25  # limits of what is read
 LISTS = 10**6
 STEPS = 10**7
 UNIT = 2**50  # numbers of a proof are whole multiples of 1/UNIT
 
 
 def check(holds: object, why: str, answer: int = 2) -> None:
-    """End with an answer unless something holds."""
+    """Raise AssertionError with an answer unless `holds`."""
     if not holds:
         raise AssertionError(answer, why)
 
@@ -52,16 +54,17 @@ def dot(first: Any, second: Any) -> Any:
 
 
 def once(pairs: Any) -> dict[str, Any]:
-    """Return a JSON object that gives no name twice."""
+    """Return a JSON object; reject one that gives a name twice."""
     check(len(dict(pairs)) == len(pairs), "it gives a name twice")
     return dict(pairs)
 
 
 def parse(raw: bytes, kind: str) -> Any:
-    """Return a JSON object of some kind; models and proofs have a checksum."""
+    """Parse a JSON object of a given kind; check the checksum of models and proofs."""
     check(raw.count(b"[") + raw.count(b"{") <= LISTS, "it is too large")
     data = json.loads(raw.decode(), object_pairs_hook=once)
-    check(data["format"] == kind and data["version"] in (1, 2, 3), f"it is no {kind}")
+    right = data["format"] == kind and data["version"] in (1, 2, 3)
+    check(right, f"it is not a {kind}")
     plain = {key: value for key, value in data.items() if key != "checksum"}
     text = json.dumps(plain, ensure_ascii=False, allow_nan=False, sort_keys=True)
     total = hashlib.sha256(text.encode("utf-8", "backslashreplace")).hexdigest()
@@ -70,7 +73,7 @@ def parse(raw: bytes, kind: str) -> Any:
 
 
 def described(columns: Any, encoder: Any) -> dict[str, Any]:
-    """Return by name how many categories a column has, and how cells become them."""
+    """Return, by column, the number of categories and how cells are encoded."""
     how = json.dumps([encoder["missing"], encoder.get("base")], sort_keys=True)
     levels = columns["levels"]
     names = columns["names"]
@@ -79,13 +82,13 @@ def described(columns: Any, encoder: Any) -> dict[str, Any]:
 
 
 def root(value: Fraction) -> Fraction:
-    """Return a fraction that is not below the square root, and very near to it."""
+    """Return a fraction slightly above the square root, or equal to it."""
     scaled = value.numerator * value.denominator << 160
     return Fraction(isqrt(scaled) + 1, value.denominator << 80)
 
 
 class Scores(NamedTuple):
-    """Points of each class in multiples of 1/unit; what a sum may be off by."""
+    """Points of each class in multiples of 1/unit; the largest rounding error."""
 
     points: list[list[int]]
     unit: int
@@ -93,7 +96,7 @@ class Scores(NamedTuple):
 
 
 class Counts:
-    """Counts of pairs of categories: of the features, and of these with the classes."""
+    """Pair counts of the features, and of the features with the classes."""
 
     def __init__(self, path: str) -> None:
         with zipfile.ZipFile(path) as archive:
@@ -128,7 +131,7 @@ class Counts:
         self.within = [rows[k : k + D] for k in range(0, len(rows), D)]
 
     def agree(self) -> bool:
-        """Whether the counts agree with each other exactly, as those of rows do."""
+        """Return whether the counts agree with each other exactly."""
         good = self.n == self.rows > 0
         for table in [self.table, *self.within]:
             blocks = [block for block in self.blocks if block.stop <= len(table)]
@@ -140,7 +143,7 @@ class Counts:
         return good and (alone, sums) in (([], []), (self.by_class, self.pairs))
 
     def points(self, card: Any) -> tuple[Scores, Scores]:
-        """Return the points of the scores s, and of those that decide for rule map."""
+        """Return the points of the scores s, and of the scores that rule map uses."""
         theirs = described(card["encoder"]["columns"], card["encoder"])
         check([*theirs.items()] == [*self.columns.items()], "it has other categories")
         check(json.dumps(card["classes"]) == self.classes, "it has other classes")
@@ -167,13 +170,13 @@ class Counts:
         return self.scores(z, max(reach), 0), self.scores(mapped, total, K)
 
     def reach(self, z: Any) -> list[Fraction]:
-        """Return what the sizes of a row's points add up to at most, by class."""
+        """Return the largest sum of absolute points of any row, by class."""
         each = [z[block.start : block.stop] for block in self.blocks[:-1]]
         most = [[max(map(abs, column)) for column in zip(*rows)] for rows in each]
         return [sum(column) + abs(start) for *column, start in zip(*most, z[-1])]
 
     def scores(self, z: Any, reach: Fraction, more: int) -> Scores:
-        """Return whole points in a unit; a row's first category takes the intercept."""
+        """Return whole points in a unit; the first column includes the intercept."""
         first = len(self.blocks[0])
         rows = [[*map(add, row, z[-1])] for row in z[:first]] + z[first:-1]
         unit = max(v.denominator for row in rows for v in row)  # a power of two
@@ -182,7 +185,7 @@ class Counts:
         return Scores(points, unit, error)
 
     def closed(self, s: Scores, pairs: Any, by_class: Any) -> tuple[Any, Any]:
-        """Return B and the bound of map, both with scores that are off by rounding."""
+        """Return B and the bound of map, both with room for rounding of the scores."""
         K = len(s.points)
         part = Fraction(1, K)
         n = sum(map(sum, by_class)) // len(self.columns)
@@ -218,7 +221,7 @@ class Counts:
         return {"gamma": B / 2, "map": best, "renyi": most, "sharp": most}
 
     def upper(self, proof: Any) -> Fraction:
-        """Return the error that the rule of the functions l_y does not exceed."""
+        """Return an upper bound on the error of the rule of the functions l_y."""
         K = len(self.by_class)
         blocks = self.blocks[:-1]
         cells = [(a, b) for i, j in combinations(blocks, 2) for a in i for b in j]
@@ -263,7 +266,7 @@ class Counts:
 
 
 def answer(marginals: str, model: str = "", proof: str = "") -> tuple[int, str, Any]:
-    """Return 0, 1 or 2, why, and claims: what, the number, the exact one, if proved."""
+    """Return 0, 1 or 2, why, and rows of (name, stated number, exact one, proved)."""
     at = marginals
     claims = []
     read = []
@@ -280,7 +283,7 @@ def answer(marginals: str, model: str = "", proof: str = "") -> tuple[int, str, 
         claimed = (P["claims"] if P else M.get("certificate")) or {}
         about = claimed.get("basis", "marginals") == "marginals"
         check(about, "it is about rows, and counts prove nothing about rows", 1)
-        check({"gamma", "upper", "lower"} & {*claimed}, "it claims nothing", 1)
+        check({"gamma", "upper", "lower"} & {*claimed}, "it states no bound", 1)
         check(bool(M) == ("gamma" in claimed), "give the model it is about, or none", 1)
         at = marginals
         card = M.get("scorecard", {})
@@ -310,9 +313,9 @@ def answer(marginals: str, model: str = "", proof: str = "") -> tuple[int, str, 
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description="Check what renyi claims, exactly.")
+    parser = argparse.ArgumentParser(description="Check a guarantee exactly.")
     parser.add_argument("model", nargs="?", default="", help="model (.json), or none")
-    parser.add_argument("marginals", help="counts of pairs (.renyi)")
+    parser.add_argument("marginals", help="pair counts (.renyi)")
     parser.add_argument("--proof", default="", help="what --proof wrote (.json)")
     code, why, claims = answer(**vars(parser.parse_args()))
     for what, number, exact, _ in claims:

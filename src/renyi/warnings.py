@@ -1,6 +1,6 @@
-"""Warnings about data: what was done with a table that its owner should know.
+"""Warnings about data, such as dropped rows or ignored columns.
 
-Each kind of warning has a code, so that programs never need to read the sentence.
+Each kind of warning has a code, so that programs need not parse the sentence.
 """
 
 from __future__ import annotations
@@ -25,14 +25,16 @@ DataCode = Literal[
 
 
 class DataWarning(UserWarning):
-    """What a reader did with a table that its owner should know.
+    """Warn about what was done with a table, such as dropping rows.
+
+    Filter these warnings by their `code`; the sentences may change.
 
     Parameters
     ----------
     message : str
         The sentence.
     code : str, default="note"
-        Which kind of warning it is.
+        The kind of warning.
     options : sequence of str, default=()
         Options of the command line that would help.
 
@@ -56,7 +58,7 @@ def warn(message: str, code: DataCode = "note", *options: str) -> None:
 
 
 def warn_dropped(count: int, target: str) -> None:
-    """Warn of rows that are not counted."""
+    """Warn about rows without a target, which are not counted."""
     rows = "row" if count == 1 else "rows"
     warn(f"Dropped {count:,} {rows} with a missing target {target!r}.", "dropped-rows")
 

@@ -26,7 +26,7 @@ def test_rows_of_training_counts_are_the_fields_of_the_certificate(votes: Any) -
     table = error_table(clf.certificate_)
     estimate = table.estimate
     assert estimate is not None
-    assert (estimate.name, estimate.about) == (LEAVE_ONE_OUT, "map")
+    assert (estimate.name, estimate.about) == (LEAVE_ONE_OUT, "sharp")
     assert estimate.value == clf.certificate_.loo_error
     assert table.bound is None  # no row was unseen
     guarantees = {row.about: row.high for row in table.of_kind("guarantee")}
@@ -36,9 +36,12 @@ def test_rows_of_training_counts_are_the_fields_of_the_certificate(votes: Any) -
     assert (always.name, always.about) == (ALWAYS, "democrat")
     assert always.value == pytest.approx((y != "democrat").mean())
     column = X[single.about].fillna("?")
-    best = sum(y[column == cell].value_counts().max() for cell in column.unique())
+    wrong = 0
+    for i in range(len(y)):  # no tie occurs
+        others = y[(column == column[i]) & (y.index != i)]
+        wrong += others.value_counts().index[0] != y[i]
     assert single.name == SINGLE
-    assert single.value == pytest.approx(1 - best / len(y))
+    assert single.value == pytest.approx(wrong / len(y))
 
 
 def test_unseen_rows_give_estimate_bound_and_guarantee_their_confidence(
@@ -63,11 +66,13 @@ def test_unseen_rows_give_estimate_bound_and_guarantee_their_confidence(
     assert rows[0].high == unseen.bounds["map"]
 
 
-def test_halves_have_no_baseline_of_counts(votes: Any) -> None:
+def test_halves_have_the_share_of_their_rows_as_a_baseline(votes: Any) -> None:
+    _, y = votes
     c = renyi.CrossFitClassifier(random_state=0).fit(*votes).certificate_
     table = error_table(c)
-    assert {row.name for row in table.rows} == {HALVES}
-    assert table.always is None
+    assert {row.name for row in table.rows} == {HALVES, ALWAYS}
+    assert table.always is not None
+    assert table.always.value == pytest.approx((y != "democrat").mean())
     assert table.bound is not None
     assert table.bound.high == c.sampled_error
 

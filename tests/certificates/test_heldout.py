@@ -14,7 +14,12 @@ from renyi import Certificate, Marginals, RenyiClassifier, certify, rules
 from renyi.certificates import heldout
 from renyi.datasets import load, random_joint
 from renyi.formatting import at_most
-from support.joints import marginal_constraints, outcomes, worst_case
+from support.joints import (
+    marginal_constraints,
+    outcomes,
+    worst_case,
+    worst_distribution,
+)
 from support.repeats import few
 from support.scorings import (
     CASES,
@@ -154,6 +159,104 @@ def test_heldout_rows_bound_the_worst_case_over_all_joints(K, seed):
         worst = worst_case(rules.rule_proba(t, rule), A, target)
         assert worst <= found.bounds[rule] + SLACK, rule
     assert found.bounds["sharp"] == found.bounds["renyi"] == min(1, 2 * found.gamma)
+
+
+# ---- held-out rows: classes that the model does not know
+
+
+def with_unknown(K, seed):
+    """A table whose last class the model does not know, and what the model is."""
+    table = make_table(K + 1, seed)
+    known = table[..., :-1] / table[..., :-1].sum()
+    P, b = make_points(known, "rounded")
+    return table, P, b, estimates(known, P, b)
+
+
+@pytest.mark.parametrize(("K", "seed"), CASES)
+def test_ranges_cover_unknown_classes(K, seed):
+    for model in MODELS:
+        table = make_table(K, seed)
+        P, b = make_points(table, model, seed)
+        t, sizes = estimates(table, P, b), np.array(table.shape[:-1])
+        y = np.full(len(t), heldout.UNKNOWN)
+        of_any_rule = heldout.squared_residuals(t, y)
+        squares = ((t - 1 / K) ** 2).sum(axis=1) / 2
+        assert of_any_rule == pytest.approx(squares + 0.5)
+        most = heldout.unknown_range(P, b, sizes)
+        assert of_any_rule.max() <= most * (1 + 1e-12)
+        of_map = heldout.squared_residuals(t, y, 0.25)
+        assert of_map.max() <= heldout.risk_range(P, b, sizes) * (1 + 1e-12)
+
+
+@pytest.mark.parametrize(("K", "seed"), [(2, 0), (2, 1), (3, 0), (3, 2)])
+def test_unknown_classes_are_errors_on_every_population_with_the_marginals(K, seed):
+    """Every answer is wrong where the class is unknown, by a linear program."""
+    table, P, b, t = with_unknown(K, seed)
+    x, y = sample(table, 20_000, np.random.default_rng(seed))
+    y = np.where(y == K, heldout.UNKNOWN, y)
+    sizes = np.array(table.shape[:-1])
+    found = heldout.heldout_bounds(t[x], y, rules.decide(t)[x], P, b, sizes, 0.99)
+    A, target = marginal_constraints(table)
+    for rule in rules.RULES:
+        answers = np.pad(rules.rule_proba(t, rule), ((0, 0), (0, 1)))
+        assert worst_case(answers, A, target) <= found.bounds[rule] + SLACK, rule
+    right = table.reshape(-1, K + 1)[np.arange(len(t)), rules.decide(t)].sum()
+    assert found.observed_error == pytest.approx(1 - right, abs=0.02)
+    assert found.sampled_error >= 1 - right
+
+
+def test_gamma_with_unknown_classes_depends_on_the_marginals_alone():
+    """Two populations with the same pairs, and very different triples."""
+    table, _, _, t = with_unknown(2, 2)
+    A, target = marginal_constraints(table)
+    answers = np.pad(rules.rule_proba(t, "map"), ((0, 0), (0, 1)))
+    other = worst_distribution(answers, A, target).reshape(table.shape)
+    assert np.abs(other - table).max() > 0.01
+    labels = np.array([0, 1, heldout.UNKNOWN])
+    rows, classes = np.divmod(np.arange(table.size), 3)
+    for r in (0.25, 0.5):
+        values = heldout.squared_residuals(t[rows], labels[classes], r)
+        assert values @ table.ravel() == pytest.approx(values @ other.ravel())
+
+
+@pytest.mark.parametrize("n", [50, 400])
+def test_coverage_with_unknown_classes(n):
+    rng = np.random.default_rng(n)
+    failures = dict.fromkeys(("gamma", "sampled"), 0)
+    for seed in range(200):
+        table, P, b, t = with_unknown(2 + seed % 2, 0)
+        K = t.shape[1]
+        x, y = sample(table, n, rng)
+        y = np.where(y == K, heldout.UNKNOWN, y)
+        answers, sizes = rules.decide(t), np.array(table.shape[:-1])
+        found = heldout.heldout_bounds(t[x], y, answers[x], P, b, sizes, 0.9)
+        labels = np.append(np.arange(K), heldout.UNKNOWN)
+        rows, classes = np.divmod(np.arange(table.size), K + 1)
+        values = heldout.squared_residuals(t[rows], labels[classes])
+        right = table.reshape(-1, K + 1)[np.arange(len(t)), answers].sum()
+        failures["gamma"] += found.gamma < values @ table.ravel()
+        failures["sampled"] += found.sampled_error < 1 - right
+    assert failures["gamma"] <= 20
+    assert not_too_many(failures["sampled"], 200, 0.9)
+
+
+def test_certify_counts_rows_of_unknown_classes_as_errors(votes):
+    X, y = votes
+    clf = RenyiClassifier().fit(X[:300], y[:300])
+    other = y[300:].astype(object)
+    other.iloc[:20] = "independent"
+    found = certify(clf, X[300:], other)
+    wrong = int((clf.predict(X[300:]) != other.to_numpy()).sum())
+    assert wrong > 20
+    assert found.observed_error == wrong / 135
+    assert found.sampled_error == heldout.clopper_pearson(wrong, 135, 0.95)
+    assert found.warning_codes == ("unknown-class",)
+    told = "20 of the 135 rows have a class that the model does not know"
+    assert f"{told} ('independent'): they count as errors." in str(found)
+    assert Certificate.from_dict(found.to_dict()) == found
+    other.iloc[:] = "independent"
+    with pytest.raises(ValueError, match="No row has a class that the model knows"):
+        certify(clf, X[300:], other)
 
 
 def test_bounds_close_in_on_the_truth():
@@ -402,7 +505,9 @@ def test_certificate_is_that_of_the_rows(K, rule):
     assert c.observed_error == wrong / 300
     assert c.sampled_error == heldout.clopper_pearson(wrong, 300, 0.8)
     assert (c.basis, c.confidence, c.n, c.rule) == ("heldout", 0.8, 300, rule)
-    assert (c.majority, c.one_feature, c.loo_risk, c.steps) == (None, None, None, ())
+    assert (c.one_feature, c.loo_risk, c.steps) == (None, None, ())
+    shares = y.value_counts(normalize=True)
+    assert c.majority == (shares.index[0], pytest.approx(1 - shares.iloc[0]))
     assert c.n_indicators == sizes.sum()
 
 
@@ -498,8 +603,6 @@ def test_what_does_not_go_together_is_refused():
         certify(clf, X, y, level="lp")
     with pytest.raises(ValueError, match="separable=True needs marginals"):
         certify(clf, X, y, separable=True)
-    with pytest.raises(ValueError, match="class 'green', which the model does not"):
-        certify(clf, X, y.where(y.index > 3, "green"))
     with pytest.raises(ValueError, match="confidence"):
         certify(clf, X, y, confidence=95)
     with pytest.raises(ValueError, match="at least two rows"):

@@ -207,19 +207,34 @@ def test_integers_that_may_identify_rows_are_noted(good: Callable[..., Done]) ->
     patient[:20] = patient[20:40]  # seen twice
     frame = table(n).drop(columns="id").assign(**{"patient no": patient})
     frame["income"] = rng.integers(0, 500, n)
+    frame["amount"] = rng.choice(10**5, n, replace=False)
+    frame["opened"] = 10**9 + 7919 * np.arange(n)
     name = save(frame)
     note = (
-        "Column 'patient no' has 980 different values in 1,000 rows: pass --id "
-        "'patient no' if it identifies rows."
+        "Columns 'patient no' (980 different values), 'opened' (1,000 different "
+        "values) may identify rows, going by 1,000 rows: pass --id 'patient no' opened "
+        "if they identify them."
     )
     text = " ".join(good("fit", name, "--target", "y").out.split())
     assert note in text
     assert "'income'" not in text.split("Notes")[1]
+    assert "'amount'" not in text.split("Notes")[1]
     made = ("--target", "y", "--out", "v.renyi")
     assert f"note: {note}" in good("marginals", "build", name, *made).err
     for option in ("--id", "--numeric"):
-        text = good("fit", name, "--target", "y", option, "patient no").out
-        assert "different values" not in text
+        named = (option, "patient no", "opened")
+        assert "different values" not in good("fit", name, "--target", "y", *named).out
+
+
+def test_all_identifiers_are_named_in_one_message(
+    bad: Callable[..., str], good: Callable[..., Done]
+) -> None:
+    frame = table().assign(row=range(200), mail=[f"{k}@x.org" for k in range(200)])
+    name = save(frame.assign(amount=np.arange(200) ** 2 % 9973))
+    message = bad("fit", name, "--target", "y")
+    assert "Columns 'id' (200 different labels), 'row' (200 different " in message
+    assert "--id id row mail, --drop id row mail, --numeric row, --min-count" in message
+    good("fit", name, "--target", "y", "--id", "id", "row", "mail")
 
 
 # ---- bad input
@@ -257,7 +272,7 @@ def test_no_usable_column(bad: Callable[..., str]) -> None:
 def test_column_of_nearly_all_distinct_values(bad: Callable[..., str]) -> None:
     message = bad("fit", save(table()), *FIT)
     assert "'id'" in message
-    assert "--id, --drop" in message
+    assert "--id id, --drop id" in message
     numbered = table().assign(id=range(1000, 1200))
     assert "'id'" in bad("fit", save(numbered), *FIT)
 
@@ -327,60 +342,10 @@ def test_decimal_commas_and_integer_targets_are_noted(
     assert not any("'word'" in note for note in notes)
 
 
-# ---- a certificate for the population
-
-
-def test_confidence_certifies_the_population(good: Callable[..., Done]) -> None:
-    place = save(table(300), "t.csv")
-    done = good("fit", place, *FIT, "--id", "id", "--confidence", "0.9", "--seed", "3")
-    frame = table(300)
-    X, y = frame[["colour", "size", "length"]], frame["y"]
-    safe = renyi.CrossFitClassifier(confidence=0.9, random_state=3).fit(X, y)
-    assert " ".join(str(safe.certificate_).split()) in " ".join(done.out.split())
-    loaded = renyi.RenyiClassifier.load("m.json")
-    assert loaded.certificate_ == safe.certificate_
-    np.testing.assert_array_equal(
-        loaded.decision_function(X), safe.decision_function(X)
-    )
-    for answer in ("certify", "m.json", "m.renyi"), ("predict", "m.json", place):
-        good(*answer)  # the marginals are those of the model's categories
-    told = good("fit", place, "--target", "y", "--id", "id", "--confidence", "0.9",
-                "--method", "mixture", "--json").json  # fmt: skip
-    mixed = renyi.CrossFitClassifier(method="mixture", confidence=0.9).fit(X, y)
-    assert told["certificate"]["sampled_error"] == mixed.certificate_.sampled_error
-    text = good("fit", place, *FIT[:2], "--confidence", "0.9", "--method=mixture",
-                "--id", "id").out  # fmt: skip
-    assert "--id id --method average --out PREFIX" in text
-    assert "With confidence 90 %" in text
-
-
-def test_next_command_of_a_mixture_changes_nothing_but_the_method(
-    good: Callable[..., Done],
-) -> None:
-    place = save(table(300).rename(columns={"y": "mixture"}), "mixture.csv")
-    options = ("--target", "mixture", "--id", "id", "--confidence", "0.9", "--method")
-    told = good("fit", place, *options, "mixture", "--json").json
-    again = told["next"].partition(" --out PREFIX")[0]
-    others = " ".join(options[:-1])
-    assert again == f"renyi fit {place} {others} --json --method average"
-
-
-@pytest.mark.parametrize(
-    ("options", "named"),
-    [
-        (("--confidence", "0.9", "--weight", "size"), "--weight"),
-        (("--confidence", "0.9", "--method", "mixture", "--out", "m"), "mixture"),
-        (("--confidence", "0.9", "--where", "size > 1"), "--where"),
-        (("--confidence", "95"), "95"),
-        (("--calibration", "affine", "--id", "id"), "--calibration affine"),
-        (("--method", "mixture"), "--method"),
-    ],
-)
-def test_confidence_that_is_refused(
-    options: tuple[str, ...], named: str, bad: Callable[..., str]
-) -> None:
+def test_a_calibration_of_three_classes_is_refused(bad: Callable[..., str]) -> None:
     save(table(60), "t.csv")
-    assert named in bad("fit", "t.csv", "--target", "y", *options)
+    words = ("fit", "t.csv", "--target", "y", "--calibration", "affine", "--id", "id")
+    assert "--calibration affine" in bad(*words)
 
 
 def test_an_option_is_named_once(bad: Callable[..., str]) -> None:

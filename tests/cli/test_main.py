@@ -14,7 +14,6 @@ import pytest
 
 import renyi
 from renyi import rules
-from renyi.certificates import heldout
 from renyi.certification import LEVELS
 from renyi.cli import compare, main
 from renyi.cli.methods import Settings, every_method
@@ -54,7 +53,6 @@ def command(name: str) -> Any:
         ("fit", "--rule", rules.RULES),
         ("fit", "--objective", OBJECTIVES),
         ("fit", "--calibration", (*CALIBRATIONS[:-1], "none")),
-        ("fit", "--method", heldout.METHODS),
         ("certify", "--level", LEVELS),
         ("minimax", "--level", minimax_problem.METHODS),
         ("export", "--sql", DIALECTS),
@@ -73,7 +71,7 @@ def test_choices_are_those_of_the_library(name: str, option: str, known: Any) ->
 def test_help_names_the_methods_and_the_defaults() -> None:
     found = command("compare")
     words = {word.strip(",;:()") for word in found.epilog.split()}
-    assert {*every_method(Settings(renyi.Encoder(), 0, 0.95))} <= words
+    assert {*every_method(Settings(renyi.Encoder(), 0))} <= words
     said = {a.dest: a.help for a in found._actions}
     assert f"(default {compare._FOLDS})" in said["folds"]
     assert f"(default {renyi.Encoder().bins})" in said["bins"]
@@ -133,8 +131,7 @@ def test_names_with_a_comma_between_them_are_told_apart(
 @pytest.mark.parametrize(
     ("argv", "named"),
     [
-        (("fit", "numbered.csv", "--target", "y"), "(--id, --drop, --numeric)"),
-        (("fit", "few.csv", "--target", "y", "--confidence", "0.9"), "only 3"),
+        (("fit", "numbered.csv", "--target", "y"), "(--id k, --drop k, --numeric k)"),
         (("predict", "m.json", "new.csv"), "(--unseen mean)"),
         (("export", "m.json", "--format", "onnx", "--out", "m.onnx"), "--unseen mean"),
         (("predict", "s.json", "t.csv", "--prevalence", "0.3"), "rule 'map'"),

@@ -43,7 +43,7 @@ def test_rows_are_not_counted_twice(
         assert "would count twice" in message and Path(name).name in message
     Path("copy.renyi").write_bytes(Path("a.renyi").read_bytes())
     done = good("marginals", "merge", "a.renyi", "copy.renyi", "--out", "b.renyi")
-    assert "note: copy.renyi holds the same counts as a.renyi" in done.err
+    assert "note: copy.renyi contains the same counts as a.renyi" in done.err
     save(votes(), "v.csv")
     Path("w.csv").hardlink_to("v.csv")
     made = ("marginals", "build", "v.csv", "w.csv", "--target", "party")
@@ -200,5 +200,5 @@ def test_an_encoder_that_is_no_model(bad: Callable[..., str]) -> None:
     save(table())
     build = ("marginals", "build", "t.csv", "--target", "y", "--out", "q.renyi")
     message = bad(*build, "--encoder", "t.csv")
-    assert "--encoder must be a model written by fit (.json) or marginals" in message
+    assert "--encoder must be a model written by fit (.json) or pair counts" in message
     assert "MODEL" not in message

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import warnings
 from collections.abc import Callable
 from pathlib import Path
@@ -14,7 +15,7 @@ import pytest
 
 import renyi
 from renyi import RenyiClassifier
-from renyi.cli.predict import unseen_labels, warn_of_unseen
+from renyi.cli.predict import unseen_cells, warn_of_unseen
 from support.commandline import FIT, Done, save, save_databases, table
 
 
@@ -71,7 +72,8 @@ def test_predict_keeps_order_and_copies_ids(good: Callable[..., Done]) -> None:
     assert got["id"].tolist() == mixed["id"].tolist()
     assert got["code"].tolist() == mixed["code"].tolist()
     assert got["prediction"].tolist() == clf.predict(X).tolist()
-    assert np.allclose(got[["proba_no", "proba_yes"]], clf.predict_proba(X), atol=1e-12)
+    shown = [[float(f"{p:.4g}") for p in row] for row in clf.predict_proba(X)]
+    assert got[["proba_no", "proba_yes"]].to_numpy().tolist() == shown
     assert np.allclose(got["score"], clf.decision_function(X), atol=1e-12)
     wrong = int((clf.predict(X) != mixed["y"]).sum())
     assert f"({wrong} of 200 rows)" in done.err
@@ -88,7 +90,7 @@ def test_predict_ignores_extra_columns_with_one_note(
     notes = [line for line in done.err.splitlines() if line.startswith("note")]
     assert notes == [
         "note: Ignored 1 column that the model does not use: 'more'.",
-        "note: 200 cells hold labels unseen in training, most of them in "
+        "note: 200 cells hold labels unseen in training, in "
         "'colour'; they count as the mean of their column.",
     ]
     assert "error rate" not in done.err
@@ -99,14 +101,75 @@ def test_unseen_labels_are_counted_as_cells_whatever_the_order() -> None:
     clf = RenyiClassifier(order=2, alpha=0.1).fit(X, [0, 1, 0, 1])
     new = pa.table({"a": ["x", "z"], "b": ["r", "s"], "c": ["u", "u"]})
     with pytest.warns(UserWarning, match="^3 cells hold .* most of them in 'b'; they"):
-        warn_of_unseen(clf, unseen_labels(clf, new))
+        warn_of_unseen(clf, unseen_cells(clf, new))
     with pytest.warns(UserWarning, match="^1 cell holds a label .* in 'b'; it counts"):
         one = pa.table({"a": ["x"], "b": ["r"], "c": ["u"]})
-        warn_of_unseen(clf, unseen_labels(clf, one))
+        warn_of_unseen(clf, unseen_cells(clf, one))
     with warnings.catch_warnings():
         warnings.simplefilter("error")  # x & q & v is new, and its labels are not
         none = pa.table({"a": ["x"], "b": ["q"], "c": ["u"]})
-        warn_of_unseen(clf, unseen_labels(clf, none))
+        warn_of_unseen(clf, unseen_cells(clf, none))
+
+
+def test_empty_cells_are_told_apart_from_unseen_labels(
+    good: Callable[..., Done],
+) -> None:
+    frame = table().drop(columns="id").assign(gap=["u", "?", "v", "u"] * 50)
+    good("fit", save(frame), *FIT)
+    new = frame.astype({"length": object})
+    new.loc[:80, "length"] = ""
+    new.loc[:9, "gap"] = "?"  # of which training had some
+    new.loc[[3, 5], "colour"] = "green"
+    notes = good("predict", "m.json", save(new, "n.csv"), "--json").json["notes"]
+    assert notes == [
+        "81 empty cells in 'length', where training had none; they count as the mean "
+        "of the column.",
+        "2 cells hold labels unseen in training, in 'colour'; they count as the mean "
+        "of their column.",
+    ]
+    new.loc[:0, "colour"] = "?"
+    told = good("certify", "m.json", "--rows", save(new, "n.csv"), "--json").json
+    where = "82 empty cells in 2 columns, most of them in 'length', where training had"
+    assert where in told["notes"][0]
+
+
+def test_rows_of_an_unknown_class_are_errors(good: Callable[..., Done]) -> None:
+    frame = table().drop(columns="id")
+    good("fit", save(frame), *FIT)
+    frame.loc[:49, "y"] = "maybe"
+    frame.loc[60:62, "y"] = "?"
+    done = good("predict", "m.json", save(frame, "n.csv"))
+    said = RenyiClassifier.load("m.json").predict(frame.drop(columns="y"))
+    judged = frame["y"] != "?"
+    wrong = int((said != frame["y"])[judged].sum())
+    assert wrong > 50
+    told = f"({wrong} of 197 rows; 50 of these have a class unknown to the model; 3 "
+    assert f"{told}more have no class)" in done.err
+    found = good("certify", "m.json", "--rows", "n.csv", "--json").json
+    assert found["observed_error"] == wrong / 197
+    text = " ".join(good("certify", "m.json", "--rows", "n.csv").out.split())
+    assert "50 of the 197 rows have a class that the model does not know" in text
+    good("report", "m.json", "--rows", "n.csv", "-o", "r.html")
+    record = json.loads(Path("r.report.json").read_text())["heldout"]
+    assert record["unknown"] == 50
+    assert record["rows"] == 197
+    assert np.sum(record["confusion"][:2]) == 147
+    assert record["certificate"]["observed_error"] == wrong / 197
+
+
+def test_probabilities_of_csv_have_four_digits(good: Callable[..., Done]) -> None:
+    good("fit", save(table().drop(columns="id")), *FIT)
+    given = ("predict", "m.json", "t.csv", "--proba")
+    cells = pd.read_csv(io.StringIO(good(*given).out), dtype=str)["proba_yes"]
+    assert cells.str.fullmatch(r"0\.0*[1-9]?\d{0,3}|1\.0").all()
+    exact = RenyiClassifier.load("m.json").predict_proba(
+        table().drop(columns=["id", "y"])
+    )[:, 1]
+    assert cells.astype(float).to_numpy() == pytest.approx(exact, rel=5.1e-4)
+    good(*given, "--out", "p.parquet")
+    assert (pd.read_parquet("p.parquet")["proba_yes"] == exact).all()
+    rows = good(*given, "--json").json["answers"]
+    assert [row["proba_yes"] for row in rows] == exact.tolist()
 
 
 @pytest.mark.parametrize("ending", ["csv", "parquet"])
@@ -179,7 +242,7 @@ def test_rows_without_target_and_useless_columns(good: Callable[..., Done]) -> N
     assert clf.encoder_.feature_names == ("colour", "size", "length")
     done = good("predict", "m.json", "t.csv")
     assert len(done.out.splitlines()) == 201
-    assert "of 195 rows; 5 more have no class of the model)" in done.err
+    assert "of 195 rows; 5 more have no class)" in done.err
     assert good("predict", "m.json", "t.csv", "--json").json["error"]["unjudged"] == 5
 
 
@@ -201,13 +264,14 @@ def test_classes_that_are_small_numbers(good: Callable[..., Done]) -> None:
     clf = renyi.RenyiClassifier.load("m.json")
     said = clf.predict(frame.drop(columns="y"))[10:]
     truth = frame["y"][10:].map({"1e-7": "1e-07", "0.50": "0.5"})
-    wrong = int((said != truth).sum())
-    assert 0 < wrong < 100
+    wrong = 10 + int((said != truth).sum())
+    assert 10 < wrong < 100
     assert done["error"] == {
-        "rows": 190,
+        "rows": 200,
         "wrong": wrong,
-        "error": wrong / 190,
-        "unjudged": 10,
+        "error": wrong / 200,
+        "unknown": 10,
+        "unjudged": 0,
     }
 
 
@@ -233,6 +297,9 @@ def test_predict_with_a_missing_column(
     save(frame.drop(columns="size"), "n.csv")
     message = bad("predict", "m.json", "n.csv", "--out", "a.csv")
     assert "n.csv has no column 'size'" in message
+    save(frame[["colour", "y"]], "two.csv")
+    message = bad("predict", "m.json", "two.csv")
+    assert "two.csv lacks 2 columns that the model needs: 'size', 'length'." in message
     assert "no column 'pid'" in bad("predict", "m.json", "t.csv", "--id", "pid")
     message = bad("predict", "m.json", "t.csv", "--out", "a.txt")
     assert "a.txt must end in .csv, .csv.gz or .parquet" in message

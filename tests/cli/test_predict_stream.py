@@ -85,8 +85,8 @@ def test_batches_change_no_answer(
     request.getfixturevalue("small_batches")
     parts = good(*common, "--out", f"parts.{out}")
     assert parts.err == whole.err.replace("whole", "parts")
-    assert "cells hold labels unseen in training, most of them in" in parts.err
-    assert "3 more have no class of the model" in parts.err
+    assert "cells hold labels unseen in training, in" in parts.err
+    assert "1 of these has a class unknown to the model; 2 more have no" in parts.err
     assert good(*common).out == printed
     if out != "parquet":
         unpack = gzip.open if out == "csv.gz" else open
@@ -166,7 +166,8 @@ def test_classes_that_are_integers(good: Good, small_batches: None) -> None:
     clf = renyi.RenyiClassifier.load("m.json")
     said = clf.predict(frame[["colour", "size", "length"]])
     wrong = (said != frame["y"]).to_numpy()[~np.isin(np.arange(200), [5, 6])]
-    assert (told["wrong"], told["unjudged"]) == (int(wrong.sum()), 2)
+    assert told["wrong"] == 1 + int(wrong.sum())
+    assert (told["unknown"], told["unjudged"]) == (1, 1)
 
 
 def test_times_are_written_each_for_itself(good: Good, small_batches: None) -> None:

@@ -56,9 +56,9 @@ def test_certify_tells_of_a_prevalence(model, capsys, level):
 
 
 def test_predict_moves_its_answers(model, capsys):
-    words = ["--prevalence", "0.01", "--proba", "--out", "a.csv"]
+    words = ["--prevalence", "0.01", "--proba", "--out", "a.parquet"]
     assert main(["predict", "v.json", "v.csv", *words]) == 0
-    X, found = votes().drop(columns="party"), pd.read_csv("a.csv")
+    X, found = votes().drop(columns="party"), pd.read_parquet("a.parquet")
     proba = found[["proba_democrat", "proba_republican"]]
     assert np.allclose(proba, model.predict_proba(X, 0.01))
     assert (found["prediction"] == model.predict(X, 0.01)).all()

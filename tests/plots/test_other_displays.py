@@ -70,7 +70,9 @@ def test_of_many_columns_the_most_correlated_are_shown(votes):
     assert set(display.order) == {*best.index, "party"}
     again = pickle.loads(pickle.dumps(clf))
     assert again.marginals_ is None  # as of a model file
-    with pytest.raises(ValueError, match=r"RenyiClassifier keeps no counts.*from_data"):
+    with pytest.raises(
+        ValueError, match=r"RenyiClassifier has no pair counts.*from_data"
+    ):
         renyi.HGRDisplay.from_estimator(again)
 
 
@@ -82,7 +84,7 @@ def test_path_of_a_selector_marks_what_was_selected(votes):
     display = renyi.PathDisplay.from_estimator(selector)
     lines = {line.get_label(): line for line in display.ax_.lines}
     for rule in ("map", "sharp"):
-        drawn = lines[f"worst error, rule {rule}"].get_ydata()
+        drawn = lines[f"guarantee, rule {rule}"].get_ydata()
         np.testing.assert_array_equal(drawn, selector.path_.bounds[rule])
     marked = lines["selected"].get_xdata()
     chosen = {selector.path_.entries[k - 1] for k in marked}

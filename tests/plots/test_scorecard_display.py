@@ -93,5 +93,5 @@ def test_what_cannot_be_drawn_is_said(clf):
     with pytest.raises(ValueError, match="n_features"):
         ScorecardDisplay.from_estimator(clf, n_features=0)
     constant = clf.scorecard_.frame()[:0]
-    with pytest.raises(ValueError, match="nothing to draw"):
+    with pytest.raises(ValueError, match="nothing to plot"):
         ScorecardDisplay(constant, classes=("a", "b")).plot()

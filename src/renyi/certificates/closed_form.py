@@ -322,12 +322,61 @@ def _moments_within(
 
 
 def best_feature(F: NDArray[Any], columns: Columns) -> tuple[str, float]:
-    """Return the feature that errs least when it answers alone, and its error."""
+    """Return the feature that errs least when it answers alone, and its error.
+
+    Every population with these counts of feature and class has that error.
+    """
     starts = offsets(columns.sizes)
     total = F[: starts[1]].sum()  # 1, or the number of rows
-    errors = (total - np.add.reduceat(F.max(axis=1), starts[:-1])) / total
-    best = int(errors.argmin())
-    return columns.names[best], max(0.0, float(errors[best]))
+    return _least(columns, total - np.add.reduceat(F.max(axis=1), starts[:-1]), total)
+
+
+def best_left_out_feature(
+    F: NDArray[Any], columns: Columns, n: float, unit: float = 1.0
+) -> tuple[str, float]:
+    """Return the best feature alone, and its leave-one-out error, from the counts.
+
+    A row is answered by the most frequent class among the other rows of its category,
+    or among all others if its category has no other. If another class is as frequent
+    as the row's own, and none is more frequent, the answer counts as half wrong.
+
+    Parameters
+    ----------
+    F : ndarray of shape (D, K)
+        Counts of category and class, or probabilities.
+    columns : Columns
+        The features.
+    n : float
+        Total of the counts.
+    unit : float, default=1.0
+        What one row counts; 0 where no row can be left out, as of probabilities.
+    """
+    starts = offsets(columns.sizes)
+    counts = np.asarray(F * (n / F[: starts[1]].sum()), np.float64)
+    totals = counts[: starts[1]].sum(axis=0)
+    near = 1e-9 * n
+    losses = _left_out_losses(counts, unit, near)
+    alone = counts.sum(axis=1) - unit <= near
+    losses[alone] = _left_out_losses(totals[None], unit, near)
+    wrong = np.add.reduceat((counts * losses).sum(axis=1), starts[:-1])
+    return _least(columns, wrong, n)
+
+
+def _left_out_losses(counts: Floats, unit: float, near: float) -> Floats:
+    """Return how often a row of each cell and class is answered wrongly.
+
+    The answer is the most frequent class of the cell without the row.
+    """
+    ordered = np.sort(counts, axis=1)
+    largest = ordered[:, -1:]
+    others = np.where(counts < largest, largest, ordered[:, -2:-1])
+    own = np.maximum(counts - unit, 0)
+    return np.where(own > others + near, 0.0, np.where(own < others - near, 1.0, 0.5))
+
+
+def _least(columns: Columns, wrong: NDArray[Any], total: float) -> tuple[str, float]:
+    best = int(wrong.argmin())
+    return columns.names[best], max(0.0, float(wrong[best] / total))
 
 
 # ---- pairs within each class

@@ -5,11 +5,15 @@ between which it lies, whom it covers and how certain it is. Commands, the repor
 comparison and the plots read these rows and choose the words around them.
 
 =========  ===========================================================================
-estimate   leave-one-out, or the share of errors on rows that were not used in training
+estimate   leave-one-out, or the share of errors on rows that were not used in training,
+           of the rule that the model uses, with a 95 % interval
 bound      from such rows, with its confidence
 guarantee  holds for every population with the same pair counts
-baseline   always the most frequent class, or the best single column
+baseline   always the most frequent class, or the best single column by leave-one-out
 =========  ===========================================================================
+
+Three of them come first everywhere: `ErrorTable.estimate`, `ErrorTable.bound` and
+`ErrorTable.guarantee`, the last only if it is below `ErrorTable.always`.
 """
 
 from __future__ import annotations
@@ -18,14 +22,16 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
+from renyi.certificates.left_out import error_interval
 from renyi.encoding.columns import label_text
-from renyi.formatting import at_least, at_most, chosen_percent, percent
+from renyi.formatting import at_least, at_most, chosen_percent, interval_text, percent
 from renyi.rules import RULES
 
 if TYPE_CHECKING:
     from renyi.certificates.record import BoundReport, Certificate, Step
 
 Kind = Literal["estimate", "bound", "guarantee", "baseline"]
+Verdict = Literal["better", "barely", "no better"]
 
 # Names of rows; a guarantee has the name of the step that proved it.
 LEAVE_ONE_OUT = "leave-one-out"
@@ -49,8 +55,9 @@ TRAINING_ROWS = "the rows counted"
 class ErrorRow:
     """One figure about the error of a model, or of what it is compared with.
 
-    Either `value` is the error, or `high` bounds it from above. `low` is an error that
-    some covered population attains, where one was found.
+    Either `value` is the error, or `high` bounds it from above. Of an estimate, `low`
+    and `high` are its 95 % interval. Of a guarantee, `low` is an error that some
+    covered population attains, where one was found.
     """
 
     name: str
@@ -69,12 +76,23 @@ class ErrorRow:
     def shown(self) -> str:
         """The figures as text; bounds are rounded outwards."""
         if self.value is not None:
-            return percent(self.value)
+            return "0 %" if self.value == 0 else percent(self.value)
         assert self.high is not None
         upper = at_most(self.high, 1)
         if self.low is None:
             return f"at most {upper}"
         return f"{at_least(self.low, 1)} to {upper}"
+
+    @property
+    def interval(self) -> str:
+        """The 95 % interval of an estimate as text; empty without one."""
+        if self.kind != "estimate" or self.low is None or self.high is None:
+            return ""
+        return f"95 % interval {interval_text(self.low, self.high)}"
+
+
+def _high(row: ErrorRow) -> float:
+    return 1.0 if row.high is None else row.high
 
 
 @dataclass(frozen=True)
@@ -82,6 +100,7 @@ class ErrorTable:
     """All rows, from the estimates to the baselines, and those to name first."""
 
     rows: tuple[ErrorRow, ...]
+    rule: str = "map"  # that the model uses
 
     def of_kind(self, kind: Kind) -> list[ErrorRow]:
         """Return the rows of one kind."""
@@ -93,13 +112,13 @@ class ErrorTable:
 
     @property
     def estimate(self) -> ErrorRow | None:
-        """The error to expect, from held-out rows if there are any."""
+        """The error to expect: observed on unseen rows, or by leave-one-out."""
         estimates = self.of_kind("estimate")
         return estimates[-1] if estimates else None
 
     @property
     def bound(self) -> ErrorRow | None:
-        """The error at most on the population sampled, likewise."""
+        """The error at most on the population sampled, from unseen rows."""
         bounds = self.of_kind("bound")
         return bounds[-1] if bounds else None
 
@@ -107,6 +126,53 @@ class ErrorTable:
     def always(self) -> ErrorRow | None:
         """The error of always answering the most frequent class."""
         return self.named(ALWAYS)
+
+    @property
+    def single(self) -> ErrorRow | None:
+        """The best single column, if it is better than always the same answer."""
+        single = self.named(SINGLE)
+        if single is None or self.always is None:
+            return None
+        assert single.value is not None
+        assert self.always.value is not None
+        return single if single.value < self.always.value else None
+
+    @property
+    def least_guarantee(self) -> ErrorRow | None:
+        """The smallest guarantee of the model's own rule, useful or not."""
+        own = [row for row in self.of_kind("guarantee") if row.about == self.rule]
+        return min(own, key=_high, default=None)
+
+    @property
+    def guarantee(self) -> ErrorRow | None:
+        """The guarantee to show: None unless it is below the baseline."""
+        least = self.least_guarantee
+        if least is None or least.doubtful or not self.is_below_baseline(least):
+            return None
+        return least
+
+    def is_below_baseline(self, row: ErrorRow) -> bool:
+        """Whether an error is below that of always answering the same class."""
+        error = row.high if row.value is None else row.value
+        if error is None:
+            return False
+        most = 1.0
+        if self.always is not None and self.always.value is not None:
+            most = self.always.value
+        return error < most
+
+    @property
+    def verdict(self) -> Verdict | None:
+        """How the estimate compares with the baseline; None if one is missing."""
+        estimate = self.estimate
+        always = self.always
+        if estimate is None or always is None or estimate.high is None:
+            return None
+        assert always.value is not None
+        if not self.is_below_baseline(estimate):
+            return "no better"
+        # An interval that ends within a tenth of a per cent touches the baseline.
+        return "barely" if estimate.high >= always.value - 0.001 else "better"
 
 
 def pairs_text(c: Certificate, single: str = "pairs") -> str:
@@ -131,6 +197,7 @@ def error_table(
     *,
     counted: Certificate | None = None,
     unseen: Certificate | None = None,
+    heldout: Certificate | None = None,
     bounds: BoundReport | None = None,
 ) -> ErrorTable:
     """Return the error table of a model.
@@ -142,7 +209,10 @@ def error_table(
     counted : Certificate, optional
         Of pair counts, if not `own`.
     unseen : Certificate, optional
-        Of rows that the model has not seen.
+        Of rows that the model has not seen: their share of errors is the estimate.
+    heldout : Certificate, optional
+        Of rows that training held out. Leave-one-out, which rests on more rows of the
+        same source, is still the estimate.
     bounds : BoundReport, optional
         What a search found of this model and of any rule; `counted` is then its own.
     """
@@ -150,27 +220,38 @@ def error_table(
         counted = bounds.certificate
     elif counted is None and own.basis == "marginals":
         counted = own
-    rows = [*_estimates(own)]
+    rows = [] if heldout is None else [*_unseen_rows(heldout)]
+    rows += _estimates(own)
     for c in (own, unseen):
         if c is not None:
             rows += _unseen_rows(c)
     if counted is not None:
         rows += _guarantees(counted, bounds)
-        rows += baselines(counted)
-    return ErrorTable(tuple(rows))
+    rows += baselines(counted or unseen or own)
+    return ErrorTable(tuple(rows), own.rule)
 
 
 def _estimates(c: Certificate) -> Iterator[ErrorRow]:
-    """Yield the leave-one-out estimate, which is that of the rule map."""
+    """Yield the leave-one-out estimate of the model's rule."""
     if c.loo_error is not None:
-        yield ErrorRow(
-            LEAVE_ONE_OUT,
-            "estimate",
-            NEW_ROWS,
-            ESTIMATED,
-            value=c.loo_error,
-            about="map",
-        )
+        n = c.n if c.loo_rows is None else c.loo_rows
+        yield estimate(LEAVE_ONE_OUT, NEW_ROWS, c.loo_error, n, c.rule)
+
+
+def estimate(name: str, covers: str, error: float, n: float, rule: str) -> ErrorRow:
+    """Return the row of an error that n rows showed, with its interval."""
+    low, high = error_interval(error, n)
+    return ErrorRow(
+        name,
+        "estimate",
+        covers,
+        ESTIMATED,
+        value=error,
+        low=low,
+        high=high,
+        about=rule,
+        n=n,
+    )
 
 
 def _unseen_rows(c: Certificate) -> Iterator[ErrorRow]:
@@ -180,17 +261,9 @@ def _unseen_rows(c: Certificate) -> Iterator[ErrorRow]:
     name = HALVES if c.basis == "crossfit" else HELDOUT
     certainty = confidence_text(c)
     if c.observed_error is not None:
-        yield ErrorRow(
-            name,
-            "estimate",
-            SAMPLED,
-            ESTIMATED,
-            value=c.observed_error,
-            about=c.rule,
-            n=c.n,
-        )
+        yield estimate(name, SAMPLED, c.observed_error, c.n, c.rule)
     yield ErrorRow(
-        name, "bound", SAMPLED, certainty, high=c.sampled_error, about=c.rule
+        name, "bound", SAMPLED, certainty, high=c.sampled_error, about=c.rule, n=c.n
     )
     covers = f"every population with its {pairs_text(c)}"
     for rule in _own_rule_first(c):
@@ -251,12 +324,16 @@ def _guarantee(step: Step, covers: str, about: str, doubtful: bool) -> ErrorRow:
 
 def baselines(c: Certificate) -> Iterator[ErrorRow]:
     """Yield the errors of rules that look at one column or none."""
-    if c.majority is None or c.one_feature is None:
-        return
-    for name, (about, error) in ((ALWAYS, c.majority), (SINGLE, c.one_feature)):
-        yield baseline(name, label_text(about), error)
+    if c.majority is not None:
+        label, error = c.majority
+        yield baseline(ALWAYS, label_text(label), error)
+    if c.one_feature is not None:
+        name, error = c.one_feature
+        yield ErrorRow(
+            SINGLE, "baseline", NEW_ROWS, ESTIMATED, value=error, about=label_text(name)
+        )
 
 
 def baseline(name: str, about: str, error: float) -> ErrorRow:
-    """Return the row of a rule to compare a model with."""
+    """Return the row of a rule to compare a model with, by a share of the rows."""
     return ErrorRow(name, "baseline", TRAINING_ROWS, COUNTED, value=error, about=about)

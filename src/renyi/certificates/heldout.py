@@ -22,6 +22,17 @@ population only, and is tighter there. The answers of a randomised rule are draw
 `predict` draws them: given the seed, the errors at the rows are as independent as the
 rows.
 
+A row may have a **class that the model does not know**: every answer to it is wrong.
+All such classes count as one, o, with the squared error
+
+.. math:: v(x, o) = \tfrac12 \|t(x) - \tfrac1K \mathbf 1\|^2 + r.
+
+Its mean, too, is a function of the marginals: the squares of t need pairs of features,
+the rest pairs of a feature and the class. With r = ½, 2v is at least 1, the error of
+every rule; for the rule map r = ¼ is enough, as 4v is at least 1. The mean of
+``½‖t − e_y‖²`` over the K classes is ``½‖t − 1/K‖² + ½(1 − 1/K)``. So no v(x, o) with
+r = ¼ exceeds the largest of them, and the range of map is that of the known classes.
+
 **Cross-fitting**: rows are split at random. Model 1 is trained on one half and judged
 on the other, model 2 the other way round: each on rows that it has never seen, each
 bound at confidence 1 − δ/2, so that both hold at confidence 1 − δ.
@@ -58,8 +69,10 @@ from renyi.certificates.closed_form import closed_form
 from renyi.counting.onehot import offsets
 from renyi.encoding import recoding
 from renyi.encoding import rules as column_rules
+from renyi.encoding.columns import label_text
+from renyi.formatting import either
 from renyi.marginals.marginals import Marginals
-from renyi.scorecard import Scorecard, class_places, class_points
+from renyi.scorecard import Scorecard, class_points
 from renyi.solvers.calibration import of_slope
 from renyi.validation import InputError, check_share
 
@@ -68,6 +81,9 @@ Codes = NDArray[Any]
 
 METHODS = ("average", "mixture")  # of making one model of two
 
+UNKNOWN = -1  # place of a class that the model does not know
+_ANY_RULE = 0.5  # r, where an unknown class counts as an error of every rule
+_RULE_MAP = 0.25  # r of the rule map
 _MOST = 0.9  # of the largest bet: c
 _HALVINGS = 24  # of the interval in which a bound is searched
 
@@ -81,7 +97,8 @@ class HeldoutRows(NamedTuple):
 
     codes: Codes  # (features, n)
     t: Floats  # (n, K) estimates, neither clipped nor projected
-    y: NDArray[np.intp]  # places of the classes among the model's
+    y: NDArray[np.intp]  # places of the classes among the model's, or UNKNOWN
+    unknown: tuple[str, ...] = ()  # classes that the model does not know
 
 
 class HeldoutBounds(NamedTuple):
@@ -94,15 +111,29 @@ class HeldoutBounds(NamedTuple):
 
 
 def read_rows(card: Scorecard, X: object, y: object) -> HeldoutRows:
-    """Return rows as a model sees them; an unknown class is an error."""
+    """Return rows as a model sees them; an error if no class is one of the model's."""
     codes = card.encoder.transform(X)
     labels, of_row = column_rules.distinct(column_rules.check_labels(y, codes.shape[1]))
-    advice = ": leave its rows out, and the certificate covers the other classes only"
-    places = class_places(card, labels.tolist(), "y", advice)
-    # Rows that are sorted come in random order again, the same every time.
-    order = np.random.default_rng(0).permutation(codes.shape[1])
+    texts = [label_text(label) for label in labels.tolist()]
+    known = {label_text(label): k for k, label in enumerate(card.classes)}
+    places = np.array([known.get(text, UNKNOWN) for text in texts], np.intp)
+    if (places == UNKNOWN).all():
+        first = ", ".join(map(repr, texts[:3]))
+        raise ValueError(
+            f"No row has a class that the model knows ({either(list(known))}): y holds "
+            f"{first}. Pass the classes of the model's target {card.target!r}."
+        )
+    unknown = tuple(text for text in texts if text not in known)
+    return shuffled_rows(card, codes, places[of_row], unknown)
+
+
+def shuffled_rows(
+    card: Scorecard, codes: Codes, y: NDArray[np.intp], unknown: tuple[str, ...]
+) -> HeldoutRows:
+    """Return rows of codes in random order, the same every time: they may be sorted."""
+    order = np.random.default_rng(0).permutation(len(y))
     codes = codes[:, order]
-    return HeldoutRows(codes, card.estimates(codes), places[of_row[order]])
+    return HeldoutRows(codes, card.estimates(codes), y[order], unknown)
 
 
 def row_points(card: Scorecard) -> tuple[Floats, Floats, NDArray[np.intp]]:
@@ -124,7 +155,9 @@ def heldout_bounds(
     confidence: float = 0.95,
 ) -> HeldoutBounds:
     """Return the bounds from estimates, classes and answers of rows in random order."""
-    gamma = heldout_gamma(t, y, risk_range(P, b, sizes), confidence)
+    # The range must not depend on whether the rows have an unknown class.
+    upper = max(risk_range(P, b, sizes), unknown_range(P, b, sizes))
+    gamma = heldout_gamma(t, y, upper, confidence)
     mapped = heldout_map(t, y, P, b, sizes, confidence)
     bounds = {**gamma_bounds(gamma), "map": mapped}
     errors = int((answers != y).sum())
@@ -139,18 +172,29 @@ def gamma_bounds(gamma: float) -> dict[str, float]:
 
 
 def heldout_gamma(
-    t: Floats, y: Codes, upper: float, confidence: float, below: float = math.inf
+    t: Floats,
+    y: Codes,
+    upper: float,
+    confidence: float,
+    below: float = math.inf,
+    unknown: float = _ANY_RULE,
 ) -> float:
     """Upper confidence bound on γ = ½E‖t − e_Y‖² in the population of the rows."""
-    return betting_bound(squared_residuals(t, y), upper, confidence, below)
+    values = squared_residuals(t, y, unknown)
+    return betting_bound(values, upper, confidence, below)
 
 
 @np.errstate(over="ignore", invalid="ignore")
-def squared_residuals(t: Floats, y: Codes) -> Floats:
-    """Return ½‖t − e_y‖² of each row."""
+def squared_residuals(t: Floats, y: Codes, unknown: float = _ANY_RULE) -> Floats:
+    """Return ½‖t − e_y‖² of each row; of an unknown class ½‖t − 1/K‖² + `unknown`."""
     off = t.copy()
-    off[np.arange(len(y)), y] -= 1
-    return np.asarray((off**2).sum(axis=1) / 2)
+    known = np.flatnonzero(y != UNKNOWN)
+    others = np.flatnonzero(y == UNKNOWN)
+    off[known, y[known]] -= 1
+    off[others] -= 1 / t.shape[1]
+    values = np.asarray((off**2).sum(axis=1) / 2)
+    values[others] += unknown
+    return values
 
 
 def heldout_map(
@@ -175,7 +219,8 @@ def heldout_map(
         spent = (1 - confidence) * (0.8 if j == 0 else 0.2 / len(_SCALES))
         upper = risk_range(scale * P, scale * b, sizes)
         t = 1 / K + scale * off
-        least = min(least, heldout_gamma(t, y, upper, 1 - spent, below=least))
+        bound = heldout_gamma(t, y, upper, 1 - spent, least, _RULE_MAP)
+        least = min(least, bound)
     return 4 * least
 
 
@@ -205,6 +250,14 @@ def risk_range(P: Floats, b: Floats, sizes: Codes) -> float:
     balls = (np.linalg.norm(middle - np.eye(K), axis=1) + radius) ** 2
     largest = float(np.minimum(boxes, balls).max()) / 2
     return largest if np.isfinite(largest) else np.inf
+
+
+@np.errstate(over="ignore", invalid="ignore")
+def unknown_range(P: Floats, b: Floats, sizes: Codes) -> float:
+    """Bound ½‖t(x) − 1/K‖² + ½ over all x: the squared error of an unknown class."""
+    least, most = _extremes(P, sizes)
+    largest = float(np.maximum((b + least) ** 2, (b + most) ** 2).sum()) / 2
+    return largest + _ANY_RULE if np.isfinite(largest) else np.inf
 
 
 def _extremes(P: Floats, sizes: Codes) -> tuple[Floats, Floats]:

@@ -31,6 +31,7 @@ WarningCode = Literal[
     "selected-features",
     "training-rows",
     "shared-bins",
+    "unknown-class",
     "other",
 ]
 
@@ -67,6 +68,7 @@ _OPTIONAL: dict[str, tuple[type, ...]] = {
     "warning_codes": (list,),
     "auc": (*NUMBER, NoneType),
     "class_scores": (list, NoneType),
+    "loo_rows": (*NUMBER, NoneType),
 }
 _STEP: dict[str, tuple[type, ...]] = {
     "name": (str,),
@@ -135,15 +137,16 @@ class Certificate:
         Worst error of each rule, "map", "renyi" and "sharp"; of the model's own rule
         the least upper bound of all `steps`.
     majority : tuple of (label, float), or None
-        The most frequent class, and the error of always answering it; None for unseen
-        rows, which only estimate it.
+        The most frequent class, and the share of the rows that are not of it.
     one_feature : tuple of (str, float), or None
-        The best single feature, and the error of answering by it alone; likewise.
+        The best single feature, and the leave-one-out error of answering by it alone;
+        None for unseen rows.
     loo_risk : float or None
         Leave-one-out estimate of `gamma` on new rows, no bound. None where it is
         undefined, and under other marginals than those of the training.
     loo_error : float or None
-        Leave-one-out share of errors of the rule map.
+        Leave-one-out share of errors of the model's rule; of a rule that answers at
+        random the mean. None without rows.
     rule : str
         The rule the model uses.
     n : float
@@ -174,7 +177,7 @@ class Certificate:
     warning_codes : tuple of str
         What kind each of the `warnings` is: "few-rows", "optimistic", "class-weight",
         "class-conditional", "sample-weight", "selected-features", "training-rows",
-        "shared-bins" or "other".
+        "shared-bins", "unknown-class" or "other".
     auc : float or None
         Two classes: at least so often a row of the second class has a higher score than
         an independent row of the first (the area under the ROC curve), for every
@@ -185,6 +188,9 @@ class Certificate:
         What `auc`, `error_at` and `any_prevalence` rest on: mean and variance of the
         score in the first class, and in the second; rounded outwards, and without
         pairs within the classes upper bounds of the variances.
+    loo_rows : float or None
+        Left-out rows behind `loo_error`, from which its interval follows; all `n` of
+        them where this is None.
 
     Examples
     --------
@@ -222,6 +228,7 @@ class Certificate:
     warning_codes: tuple[WarningCode, ...] = ()
     auc: float | None = None
     class_scores: tuple[float, ...] | None = None
+    loo_rows: float | None = None
 
     def __post_init__(self) -> None:
         """Keep a copy of the bounds that nobody can write to."""
@@ -289,7 +296,13 @@ class Certificate:
         # What was seen are errors of the rule's own answers.
         known = None if self.sampled_error is None else self.bounds[rule]
         return replace(
-            self, rule=rule, steps=(), sampled_error=known, observed_error=None
+            self,
+            rule=rule,
+            steps=(),
+            loo_error=None,
+            loo_rows=None,
+            sampled_error=known,
+            observed_error=None,
         )
 
     def __str__(self) -> str:
@@ -461,6 +474,7 @@ def _sizes(plain: Mapping[str, Any]) -> list[object]:
     """Return the other numbers of a plain form."""
     names = ("gamma", "loo_risk", "n", "n_indicators", "order")
     sizes = [plain[name] for name in names]
+    sizes += [plain.get("loo_rows")]
     sizes += plain.get("class_scores") or []
     sizes += [step["seconds"] for step in plain["steps"]]
     return [size for size in sizes if size is not None]

@@ -11,7 +11,7 @@ A bound from unseen rows opens with its confidence and with the populations it c
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from renyi.certificates.error_table import (
@@ -69,6 +69,18 @@ CONTAINED = (
     "no count of one half is larger than that of the other: if the rows of one half "
     "are also in the other, the bounds are not valid."
 )
+
+
+def unknown_classes(count: int, n: int, labels: Sequence[str]) -> str:
+    """Say how many of n rows have classes that the model does not know."""
+    first = ", ".join(repr(cut(label, 24)) for label in labels[:3])
+    more = f" and {len(labels) - 3} more" if len(labels) > 3 else ""
+    rows = "row has" if count == 1 else "rows have"
+    count_as = "it counts as an error" if count == 1 else "they count as errors"
+    return (
+        f"{count:,} of the {n:,} {rows} a class that the model does not know "
+        f"({first}{more}): {count_as}."
+    )
 
 
 def shared_bins(name: str) -> str:

@@ -1,7 +1,7 @@
-"""The command line: how a command is run, and how errors are told.
+"""Run a command of the command line, and report its errors.
 
-What can be asked for is in `renyi.cli.parser`. Nothing heavy is imported here, so that
-``renyi --help`` answers at once: the module of a command is loaded when it is needed.
+The commands and options are defined in `renyi.cli.parser`. The module of a command is
+imported only when the command runs, so that ``renyi --help`` is fast.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from renyi.cli.process import printable_streams, stoppable, with_options
 from renyi.limits import MemoryBudgetError, memory_limit, signal_message
 from renyi.validation import MissingExtraError
 
-# Errors of the system by which a name was wrong; others are faults of the machine.
+# System errors caused by a wrong name; others are failures of the machine.
 _USER_ERRORS = (
     FileNotFoundError,
     FileExistsError,
@@ -27,7 +27,7 @@ _USER_ERRORS = (
     IsADirectoryError,
     NotADirectoryError,
 )
-# Errors whose sentence says what to do; so do those of pyarrow.
+# Errors whose message says what to do; those of pyarrow do so as well.
 _OUR_ERRORS = (
     *(ValueError, TypeError, NotImplementedError),
     *(MemoryBudgetError, MissingExtraError),
@@ -37,12 +37,12 @@ _OUR_ERRORS = (
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line; return its exit code.
 
-    That is 2 for bad input, 1 for a fault of ours or of the machine (a full disk).
+    It is 2 for bad input, and 1 for a bug or a failure of the machine (a full disk).
 
     Parameters
     ----------
     argv : sequence of str, optional
-        The arguments; those of the process by default.
+        The arguments (default: those of the process).
 
     Examples
     --------
@@ -59,7 +59,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _exit_code(arguments: list[str], came: list[int]) -> int:
-    """Return the exit code of a command that has said all it has to say."""
+    """Run the command, report its error, if any, and return the exit code."""
     args = Args(arguments)
     try:
         whole = parser(arguments[:1] == ["genotypes"])
@@ -68,21 +68,21 @@ def _exit_code(arguments: list[str], came: list[int]) -> int:
             whole.print_help()
             return 0
         code = _command(args)
-    except BrokenPipeError:  # the reader has gone, as `head` does
+    except BrokenPipeError:  # the reader has closed the pipe, as `head` does
         return 0
     except BaseException as error:
         if came or isinstance(error, KeyboardInterrupt):
-            # Whatever a library made of it.
+            # A library may have turned the interrupt into another error.
             return 128 + (came[0] if came else signal.SIGINT)
-        if not isinstance(error, Exception):  # argparse's way out
+        if not isinstance(error, Exception):  # argparse exits
             raise
         return _report_error(error, vars(args))
-    # What a search had found when it was interrupted has been printed by now.
+    # An interrupted search has printed its result so far.
     return 128 + came[0] if came and came[0] != signal.SIGINT else code
 
 
 def _report_error(error: Exception, options: Collection[str]) -> int:
-    """Report what went wrong in one sentence; return the exit code."""
+    """Report an error in one sentence; return the exit code."""
     if isinstance(error, _OUR_ERRORS):
         return _fail(with_options(error, options))
     if isinstance(error, MemoryError):
@@ -109,7 +109,7 @@ def _report_error(error: Exception, options: Collection[str]) -> int:
 
 
 def _command(args: Args) -> int:
-    """Run the function of the command; its notes go to stderr if it fails."""
+    """Run the function of the command; print its notes to stderr if it fails."""
     from renyi.cli.output import notes_of, print_notes
 
     _hide_passwords(args)
@@ -124,7 +124,7 @@ def _command(args: Args) -> int:
         try:
             with (
                 memory_limit(getattr(args, "memory", None)),
-                contextlib.suppress(BrokenPipeError),  # nobody listens any more
+                contextlib.suppress(BrokenPipeError),  # the reader has closed the pipe
             ):
                 run = getattr(import_module(module), function)
                 code = run(args, recorded)
@@ -136,7 +136,7 @@ def _command(args: Args) -> int:
 
 
 def _hide_passwords(args: Args) -> None:
-    """Keep addresses with passwords apart; all other arguments are without them.
+    """Remove passwords from the arguments; keep the full addresses separately.
 
     Logs, JSON, provenance and messages may repeat any argument.
     """

@@ -1,4 +1,4 @@
-"""The command export: a model as SQL, as points, as a function, or in another file."""
+"""Run the command export: write a model as SQL, as points or as a function."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from renyi.exports import formats, integer_card, points
 from renyi.files import encoded, replacing
 from renyi.fitting import Fit
 
-_TABLES = ("csv", "md")  # points, which no rule goes by
+_TABLES = ("csv", "md")  # of points, without a rule
 _POINTS = (*integer_card.FORMATS, *(f for f in EXPORTS if f in formats.FUNCTIONS))
-# Options that one kind of export has, and others do not.
+# Options of only one kind of export.
 _SQL = ("table", "label")
 _CARD = ("file", "spreadsheet")
 _OTHERS = {
@@ -28,7 +28,7 @@ _OTHERS = {
 
 
 def run(args: Args, recorded: Recorded) -> None:
-    """Write a model in a form of another program."""
+    """Write a model for another program."""
     given = [name for name in ("sql", "points") if getattr(args, name)]
     name = given[0] if given else "format"
     why = f"cannot be used with --{name}: leave it out"
@@ -75,7 +75,7 @@ def _format(args: Args) -> None:
 
 
 def _points(args: Args, recorded: Recorded) -> None:
-    """Write a card of integer points, certified by marginals."""
+    """Write a card of integer points, certified by pair counts."""
     form, place = _chosen(args, _POINTS, "md")
     clf = inputs.load_model(args.model)
     m = inputs.own_marginals(args, clf)
@@ -102,16 +102,16 @@ def _points(args: Args, recorded: Recorded) -> None:
 
 
 def _other_rule(args: Args, clf: Fit) -> list[str]:
-    """Return what to note of a model that draws answers, which is not exported."""
+    """Return a note if the model answers at random, which is not exported."""
     if clf.rule == "map":
         return []
-    return [f"The answers are of rule map; {args.model} uses {clf.rule}."]
+    return [f"The export answers by rule map; {args.model} uses {clf.rule}."]
 
 
 def _chosen(
     args: Args, among: tuple[str, ...], usual: str | None
 ) -> tuple[str, Path | None]:
-    """Return the format, by its name or the ending of a file, and the place."""
+    """Return the format, by --format or the ending of --out, and the output path."""
     form = args.format
     place = None
     endings = {EXPORTS[f]: f for f in among}
@@ -133,7 +133,7 @@ def _chosen(
 
 
 def _send_table(args: Args, place: Path | None, table: pd.DataFrame) -> None:
-    """Write a table to its place, or print it."""
+    """Write a table to a file, or print it."""
     if place is None:
         output.csv_writer(output.print_data, args.spreadsheet)(table)
         return
@@ -143,7 +143,7 @@ def _send_table(args: Args, place: Path | None, table: pd.DataFrame) -> None:
 
 
 def _send(place: Path | None, data: str | bytes) -> None:
-    """Write a text or bytes to their place, or print the text."""
+    """Write text or bytes to a file, or print the text."""
     if place is None:
         output.print_data(str(data))
         return

@@ -38,13 +38,17 @@ _METHODS = {
 }
 
 
-def fit_text(facts: Facts, c: Certificate, more: Sequence[str] = ()) -> str:
+def fit_text(
+    facts: Facts,
+    c: Certificate,
+    more: Sequence[str] = (),
+    heldout: Certificate | None = None,
+) -> str:
     """Return the facts of a fit as plain text; `more` are paragraphs of a selection."""
-    blocks = [_learned(facts), _errors(facts, c), certificate_text(c)]
-    if c.basis == "crossfit":
-        blocks[-1] += _population_meaning(facts, c)
-    if facts["important"] is not None:  # of a mixture of models it is
-        blocks.append(_features(facts["important"]))
+    blocks = [_learned(facts), _errors(facts, c)]
+    if heldout is not None:
+        blocks.append(certificate_text(heldout))
+    blocks += [certificate_text(c), _features(facts["important"])]
     blocks += [[text] for text in more]
     return output.joined(blocks, facts)
 
@@ -56,8 +60,6 @@ def _learned(facts: Facts) -> list[str]:
         classes = [*classes[:6], f"and {len(classes) - 6} more"]
     size = f"{facts['features']:,} with {facts['categories']:,} categories"
     alpha = f"{facts['alpha']:.4g}, {_METHODS.get(facts['alpha_method'], '')}"
-    if facts["certificate"]["basis"] == "crossfit" and facts["alpha_method"] != "given":
-        alpha += " in each half"
     return [
         f"Learned to predict {facts['target']!r} from {number_of_rows(facts['rows'])}.",
         wrapped(", ".join(classes), "  classes   ", " " * 12),
@@ -182,37 +184,6 @@ def _meaning(c: Certificate, beyond: str) -> str:
             f"unsure, is {at_most(sharp, 1)}."
         )
     return f"{text} If the counts themselves change, certify the model again."
-
-
-def _population_meaning(facts: Facts, c: Certificate) -> list[str]:
-    """Say so if guessing promises as much, and what would promise more."""
-    always = _most_frequent(facts)
-    assert always.value is not None
-    assert c.sampled_error is not None
-    if c.sampled_error < always.value:
-        return []
-    text = (
-        f"Meaning: always answering {one_line(always.about, 24)!r} errs on "
-        f"{percent(always.value)} of these rows; no smaller error is proven for this "
-        "model."
-    )
-    if (
-        c.rule == "map"
-        and facts.get("method") != "mixture"
-        and len(facts["classes"]) == 2
-        and c.sampled_error < min(c.bounds["map"], 1)  # hence a sum of both models'
-    ):
-        bound = at_most(c.sampled_error / 2, 1)
-        text += (
-            " Answering by the model of either half at random (--method mixture) errs "
-            f"at most {bound} on the same population."
-        )
-    elif facts.get("method") != "mixture":
-        text += (
-            " Answering by the model of either half at random (--method mixture), or "
-            "rows it has not seen ('renyi certify MODEL --rows FILE'), may prove one."
-        )
-    return [wrapped(text)]
 
 
 def _doubtful(c: Certificate) -> list[str]:

@@ -26,18 +26,18 @@ from renyi.cli.parser import Args, option
 from renyi.encoding.arrow import number_text
 from renyi.encoding.columns import Column, Label, label_text
 from renyi.encoding.encoder import Encoder
+from renyi.encoding.identifiers import may_identify_rows
 from renyi.encoding.rules import (
     MISSING_CODES,
     check_features,
     check_weight_column,
     class_array,
     constant_columns,
-    may_identify_rows,
 )
 from renyi.estimators import model_file
 from renyi.files import MARGINALS
 from renyi.fitting import Fit
-from renyi.formatting import number_of
+from renyi.formatting import listed, number_of
 from renyi.marginals.marginals import Marginals
 from renyi.sources import files
 from renyi.validation import prefixed
@@ -295,19 +295,41 @@ def constant_names(source: str, columns: Iterable[Column], total: int) -> list[s
 
 
 def warn_of_identifiers(X: pa.Table, which: str = "") -> None:
-    """Warn of integers that are nearly all different and will be binned as numbers."""
-    if not may_identify_rows(X.num_rows, X.num_rows):
-        return
+    """Warn of integers that may identify rows and will be binned as numbers."""
+    n = X.num_rows
+    counts: dict[str, str] = {}
     for name, column in zip(X.column_names, X.columns, strict=True):
         if not pa.types.is_integer(column.type):
             continue
         count = pc.count_distinct(column).as_py()
-        n = len(column)
-        if may_identify_rows(count, n):
-            warn(
-                f"Column {name!r} has {count:,} different values in {which}{n:,} rows: "
-                f"pass --id {shlex.quote(name)} if it identifies rows."
-            )
+        numbers_rows = not column.null_count and _spread(column) <= 3 * n
+        if numbers_rows:  # an error if they are nearly all different
+            continue
+        if may_identify_rows(name, count, n, _in_order(column)):
+            counts[name] = f"{name!r} ({count:,} different values)"
+    if not counts:
+        return
+    names = list(counts)
+    columns = "Column" if len(names) == 1 else "Columns"
+    they = "it identifies" if len(names) == 1 else "they identify"
+    warn(
+        f"{columns} {', '.join(counts.values())} may identify rows, going by {which}"
+        f"{n:,} rows: pass --id {shlex.join(names)} if {they} them."
+    )
+
+
+def _spread(column: pa.ChunkedArray) -> int:
+    """Return how far the numbers of a column lie apart."""
+    ends = pc.min_max(column).as_py()
+    return 0 if ends["min"] is None else int(ends["max"] - ends["min"])
+
+
+def _in_order(column: pa.ChunkedArray) -> bool:
+    """Whether the numbers of a column only rise, or only fall, from row to row."""
+    values = column.drop_null().to_numpy()
+    rise = values[1:] > values[:-1]
+    fall = values[1:] < values[:-1]
+    return bool(rise.all() or fall.all())
 
 
 def warn_of_labels(columns: Iterable[Column]) -> None:
@@ -316,12 +338,12 @@ def warn_of_labels(columns: Iterable[Column]) -> None:
     for column in columns:
         labels = column.categories if column.kind == "label" else ()
         for label in labels:
-            if isinstance(label, str) and label.strip().lower() in _MISSING_WORDS:
+            if isinstance(label, str) and means_missing(label):
                 words.setdefault(label, []).append(column.name)
-        known = [label_text(label) for label in labels if label is not None]
-        if len(known) >= _MANY_DATES and all(map(_DATE.match, known)):
+        if are_dates(labels):
+            dates = len(labels) - (None in labels)
             warn(
-                f"Column {column.name!r} has {len(known):,} dates, each a separate "
+                f"Column {column.name!r} has {dates:,} dates, each a separate "
                 "label, so new dates carry no information: use their months or years, "
                 f"or pass --drop {shlex.quote(column.name)}."
             )
@@ -332,6 +354,17 @@ def warn_of_labels(columns: Iterable[Column]) -> None:
             "any other: pass "
             f"--missing {shlex.join(words)} if it means that the cell is missing."
         )
+
+
+def means_missing(text: str) -> bool:
+    """Whether a label is a word that often stands for a missing cell."""
+    return text.strip().lower() in _MISSING_WORDS
+
+
+def are_dates(labels: Sequence[Label]) -> bool:
+    """Whether labels are dates, and more than the months of a year."""
+    known = [label_text(label) for label in labels if label is not None]
+    return len(known) >= _MANY_DATES and all(map(_DATE.match, known))
 
 
 def warn_of_spaces(columns: Iterable[Column]) -> None:
@@ -346,12 +379,6 @@ def warn_of_spaces(columns: Iterable[Column]) -> None:
                     "mixed-column",
                 )
                 return
-
-
-def listed(names: Sequence[str]) -> str:
-    """Return some names, and how many more there are."""
-    more = f" and {len(names) - 8:,} more" if len(names) > 8 else ""
-    return ", ".join(map(repr, names[:8])) + more
 
 
 def known_classes(cells: list[Label], labels: list[Label]) -> list[str | None]:

@@ -1,4 +1,4 @@
-"""The commands on marginals: build, merge, subtract and show."""
+"""Run the commands on pair counts: build, merge, subtract and show."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from renyi.sources import files
 from renyi.sources.kept_rows import KeptRows
 from renyi.warnings import warn
 
-_ENCODER = "--encoder must be a model written by fit (.json) or marginals (.renyi)"
+_ENCODER = "--encoder must be a model written by fit (.json) or pair counts (.renyi)"
 
 
 def build(args: Args, recorded: Recorded) -> None:
-    """Count the pairs of a table."""
+    """Count the pairs of columns of a table."""
     place = output.check_place(args, args.out, (MARGINALS,))
     own = args.encoder is None
     encoder = inputs.encoder_of(args) if own else _borrowed(args)
@@ -43,7 +43,7 @@ def build(args: Args, recorded: Recorded) -> None:
 
 
 def _borrowed(args: Args) -> Encoder:
-    """Return the fitted encoder of a model or of marginals."""
+    """Return the fitted encoder of a model or of pair counts."""
     names = ("numeric", "categorical", "missing", "bins", "min_count", "unseen")
     why = "cannot be used with --encoder, which has its own"
     inputs.check_not_given(args, names, f"{why}: leave one of them out")
@@ -69,7 +69,7 @@ def _borrowed(args: Args) -> Encoder:
 
 
 def merge(args: Args, recorded: Recorded) -> None:
-    """Add marginals of disjoint rows."""
+    """Add up the pair counts of disjoint rows."""
     place = output.check_place(args, args.out, (MARGINALS,))
     first, *others = files.distinct(map(files.existing, args.files))
     total = Marginals.load(first)
@@ -79,8 +79,8 @@ def merge(args: Args, recorded: Recorded) -> None:
         same = known.setdefault(m.digest, path)
         if same is not path:
             warn(
-                f"{path} holds the same counts as {same}: if both come from the same "
-                "rows, these rows count twice."
+                f"{path} contains the same counts as {same}: if both come from the "
+                "same rows, these rows count twice."
             )
         with inputs.naming(f"{path} does not fit {first}"):
             total = total + m
@@ -89,7 +89,7 @@ def merge(args: Args, recorded: Recorded) -> None:
 
 
 def subtract(args: Args, recorded: Recorded) -> None:
-    """Take the rows of some marginals out of others."""
+    """Remove the rows of one file of pair counts from another."""
     place = output.check_place(args, args.out, (MARGINALS,))
     first = load_marginals(args.first)
     second = load_marginals(args.second)
@@ -99,7 +99,7 @@ def subtract(args: Args, recorded: Recorded) -> None:
 
 
 def show(args: Args, recorded: Recorded) -> None:
-    """Print what marginals hold, or the table of two columns."""
+    """Print a summary of pair counts, or the table of two columns."""
     m = load_marginals(args.file)
     if args.pair is None:
         if args.json:
@@ -134,7 +134,7 @@ def _save(m: Marginals, place: Path, args: Args) -> None:
 
 
 def _few(m: Marginals) -> dict[str, int]:
-    """Return how many counts there are, and how many that may speak of few people."""
+    """Return how many counts are not zero, and how many are small."""
     counts = dict.fromkeys(("nonzero", "below_10", "below_2"), 0)
     for table in (m.counts, *(() if m.class_counts is None else m.class_counts)):
         for values in (table.data if is_sparse(table) else table, table.diagonal()):

@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 SMALL = 200_000_000  # bytes; larger pair counts are written only on request
 _SOURCE = f"a table ({suffixes.TABLES}), pair counts (.renyi) or a bundled name"
 _TABLES = (
-    f"tables ({suffixes.TABLES}), patterns ('visits-*.csv'), folders of Parquet files, "
-    "or a bundled name"
+    f"tables ({suffixes.TABLES}), patterns ('visits-*.csv'), Parquet folders, or a "
+    "bundled name"
 )
 _DATABASE = "with --table a database (file, or postgresql://…)"
 WRITTEN = (".csv", ".csv.gz", ".parquet")  # file endings of predictions
@@ -160,9 +160,9 @@ model:
     discriminant or none
 --no-intercept  fit the paper's literal form
 --seed N
-a certificate for the population:
---confidence SHARE  confidence of the bound (trains on two halves)
---method {{average,mixture}}  deploy the mean of both (default), or draw one
+a bound on the error in the population:
+--confidence SHARE  confidence of the bound (holds out rows)
+--holdout SHARE  how many of the rows to hold out (default 0.3)
 """
 _PREDICT = f"""predict the rows of a table with a model
 MODEL  {_MODEL}
@@ -179,6 +179,19 @@ FILE ...  {_TABLES}; {_DATABASE}
 --json
 note:  To predict inside a database, run the statement that 'renyi export MODEL --sql
     duckdb --table NAME' writes.
+"""
+_EXPLAIN = f"""show the points behind a model's answers, row by row
+MODEL  {_MODEL}
+FILE ...  {_TABLES}; {_DATABASE}
+--row N  this row only, counted from 1 (default: the first three, or all with --out and
+    --json)
+--out FILE  write a table of the points ({_WRITTEN})
+--where SQL  {_WHERE}
+{_TABLE}
+--id COL ...  columns that identify a row (copied to the answers)
+--memory SIZE
+--spreadsheet
+--json
 """
 _CERTIFY = f"""bound the error of a model by pair counts or by unseen rows
 [MODEL]  {_MODEL}
@@ -247,8 +260,7 @@ or --max-error SHARE  select the fewest features with an error certified to be a
 {_UNSEEN}
 """
 _COMPARE = f"""compare several methods, or models, on the same rows
-FILE  a table ({suffixes.TABLES}) or a bundled name; for --models, rows not used in
-    training
+[FILE ...]  {_TABLES}; {_DATABASE}; for --models, rows not used in training
 --target COL
 --methods NAME ...  train these (default: the quick ones)
 --models MODEL ...  compare these models, written by fit (.json)
@@ -259,11 +271,12 @@ or --test SHARE  evaluate on this share of the rows, train on the others
 --out FILE.html  write one page with a chart
 --json
 --weight COL
+{_ROWS}
 {_COLUMNS}
 {_UNSEEN}
-note:  Methods: map, renyi, sharp (rules of the points), uncalibrated, order2, average
-    and mixture (of halves that certify each other), minimax, dcc, mpm, tan, logistic,
-    naive-bayes, majority; all for all of them.
+note:  Methods: map, renyi, sharp (rules of the points), uncalibrated, order2 (pairs of
+    columns), minimax, dcc, mpm, tan, logistic, naive-bayes, majority; all for all of
+    them.
 """
 _BUILD = f"""count the pairs of columns of a table
 [FILE ...]  {_TABLES}; {_DATABASE}
@@ -397,6 +410,7 @@ def parser(genotypes: bool = True) -> argparse.ArgumentParser:
     commands = whole.add_subparsers(metavar="COMMAND", required=False, dest="command")
     add_command(commands, "fit", _FIT)
     add_command(commands, "predict", _PREDICT)
+    add_command(commands, "explain", _EXPLAIN)
     add_command(commands, "certify", _CERTIFY)
     add_command(commands, "verify", _VERIFY, "renyi.cli.certify.run_verify")
     add_command(commands, "minimax", _MINIMAX, "renyi.cli.certify.run_minimax")
@@ -556,6 +570,7 @@ _TYPES = {  # by option, else by the placeholder of its value
     "--plot": Place,
     "--points": _whole(1, 1000),
     "--proof": Place,
+    "--row": _whole(1),
     "--seed": _whole(0, 2**32 - 1),
     "--worst": Place,
     "FRACTION": _value("a number from 0 to 1", lambda x: 0 <= x <= 1),

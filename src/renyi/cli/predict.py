@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -23,12 +24,18 @@ from renyi.cli import inputs, output, streams
 from renyi.cli.output import Facts, Meter, Recorded, Write
 from renyi.cli.parser import WRITTEN, Args
 from renyi.encoding.arrow import typed
-from renyi.encoding.columns import Label, factorized, label_text
+from renyi.encoding.columns import Column, Columns, factorized, label_text
 from renyi.encoding.rows import encoded_target
 from renyi.encoding.rules import missing_texts
 from renyi.exports.points import has_weights
 from renyi.fitting import Fit
-from renyi.formatting import chosen_percent, number_of
+from renyi.formatting import (
+    chosen_percent,
+    four_digits,
+    listed,
+    number_of,
+    percent,
+)
 from renyi.progress import Progress
 from renyi.sources import files
 from renyi.sources.csv import CsvFile
@@ -45,8 +52,8 @@ def run(args: Args, recorded: Recorded) -> None:
     """Answer the rows of a table with a model."""
     place = output.check_out(args, args.out, WRITTEN)
     clf = inputs.load_model(args.model)
-    with streams.opened_rows(args, clf.encoder_) as tables:
-        rows = _requested_rows(args, clf, tables)
+    with streams.opened_rows(args, clf.encoder_) as opened:
+        rows = requested_rows(args, clf, opened)
         _print_answers(args, recorded, rows, place)
 
 
@@ -70,14 +77,22 @@ def _print_answers(
         share = chosen_percent(args.prevalence)
         print(f"Answers for rows of which {share} are {second!r}", file=sys.stderr)
     if error is not None:
-        judged = f"{error['wrong']:,} of {number_of(error['rows'], 'row')}"
-        if error["unjudged"]:
-            judged += f"; {error['unjudged']:,} more have no class of the model"
-        if args.prevalence is not None:
-            judged += f"; at their own shares of classes, not at {args.prevalence:g}"
-        print(f"error rate {100 * error['error']:.1f} % ({judged})", file=sys.stderr)
+        print(_error_text(error, args.prevalence), file=sys.stderr)
     if place is not None:
         print(f"Wrote {place} ({number_of(count, 'row')})", file=sys.stderr)
+
+
+def _error_text(error: Facts, prevalence: float | None) -> str:
+    """Return the error rate, and of which rows it is."""
+    rows = f"{error['wrong']:,} of {number_of(error['rows'], 'row')}"
+    if error["unknown"]:
+        have = "has" if error["unknown"] == 1 else "have"
+        rows += f"; {error['unknown']:,} of these {have} a class unknown to the model"
+    if error["unjudged"]:
+        rows += f"; {error['unjudged']:,} more have no class"
+    if prevalence is not None:
+        rows += f"; at their own shares of classes, not at {prevalence:g}"
+    return f"error rate {percent(error['error'])} ({rows})"
 
 
 # ---- the rows to answer
@@ -146,10 +161,9 @@ class RowsToAnswer:
         return table.select(self.features), pa.table(copied), truth
 
 
-def _requested_rows(
-    args: Args, clf: Fit, tables: list[files.TableFile]
-) -> RowsToAnswer:
+def requested_rows(args: Args, clf: Fit, opened: streams.OpenedRows) -> RowsToAnswer:
     """Return the rows to answer; warn of the columns that are not used."""
+    tables = opened.tables
     features = list(clf.encoder_.input_names)
     for table in tables:
         names = table.schema.names
@@ -162,32 +176,46 @@ def _requested_rows(
     extra = [name for name in tables[0].schema.names if name not in used]
     if extra:
         what = f"Ignored {number_of(len(extra), 'column')} that the model does not use"
-        warn(f"{what}: {inputs.listed(extra)}.", "ignored-column")
-    where = None if isinstance(tables[0], DatabaseTable) else args.where
-    rows = RowsToAnswer(clf, tables, list(dict.fromkeys(args.id)), target, where)
+        warn(f"{what}: {listed(extra)}.", "ignored-column")
+    ids = list(dict.fromkeys(args.id))
+    rows = RowsToAnswer(clf, tables, ids, target, opened.where)
     if rows.of_csv:
         inputs.warn_of_spaces(clf.encoder_.single.columns)
     return rows
 
 
 def check_features(path: object, names: list[str], features: list[str]) -> None:
-    """Reject a file that lacks a column of the model."""
+    """Reject a file that lacks columns of the model."""
+    known = set(names)
+    lacking = [name for name in features if name not in known]
+    if len(lacking) > 1:
+        raise ValueError(
+            f"{path} lacks {len(lacking):,} columns that the model needs: "
+            f"{listed(lacking)}. It has {listed(names)}."
+        )
     try:
-        files.require(path, names, features)
+        files.require(path, names, lacking)
     except ValueError as error:
-        lacking = len(set(features) - set(names))
-        more = f" ({lacking} columns of the model are missing)" if lacking > 1 else ""
         text = str(error).rstrip(".")
-        raise ValueError(f"{text}. The model needs this column{more}.") from None
+        raise ValueError(f"{text}. The model needs this column.") from None
 
 
 def heldout_rows(
-    clf: Fit, model: str, rows: str | DatabaseTable, target: str | None
-) -> tuple[pa.Table, list[Any]]:
-    """Read the rows of a table whose class is known, as the model takes them."""
-    file = files.opened(inputs.table_path(rows) if isinstance(rows, str) else rows)
-    path = file.path
-    names = file.schema.names
+    clf: Fit,
+    model: str,
+    rows: str | DatabaseTable | streams.OpenedRows,
+    target: str | None,
+) -> tuple[pa.Table, list[str]]:
+    """Read the rows of a table that have a class, as the model takes them.
+
+    The classes are texts: those of the model, whatever the writing of a number, and
+    others that it does not know.
+    """
+    if not isinstance(rows, streams.OpenedRows):
+        file = files.opened(inputs.table_path(rows) if isinstance(rows, str) else rows)
+        rows = streams.OpenedRows(str(file.path), [file])
+    path = rows.name
+    names = rows.tables[0].schema.names
     target = clf.target if target is None else target
     files.require(path, names, [target])
     features = list(clf.encoder_.input_names)
@@ -201,21 +229,27 @@ def heldout_rows(
         warn(
             f"{model} was trained on weighted rows; those of {path} all count the same."
         )
-    if isinstance(file, CsvFile):
+    if isinstance(rows.tables[0], CsvFile):
         inputs.warn_of_spaces(clf.encoder_.single.columns)
     labels = clf.classes_.tolist()
     kinds = files.column_kinds(clf.encoder_.single)
     if any(isinstance(label, str) for label in labels):
         kinds[target] = "label"
     missing = clf.encoder_.missing
-    table = files.read_table(file, [*features, target], missing=missing, kinds=kinds)
+    table = files.read_table(
+        rows.tables,
+        [*features, target],
+        missing=missing,
+        kinds=kinds,
+        where=rows.where,
+    )
     answer, codes = encoded_target(table[target], target, clf.encoder_)
     known = codes >= 0
     X = table.filter(pa.array(known)).drop_columns([target])
-    warn_of_unseen(clf, unseen_labels(clf, X))
+    warn_of_unseen(clf, unseen_cells(clf, X))
     cells = [answer.categories[k] for k in codes[known]]
     pairs = zip(cells, inputs.known_classes(cells, labels), strict=True)
-    return X, [cell if known is None else known for cell, known in pairs]
+    return X, [label_text(cell) if text is None else text for cell, text in pairs]
 
 
 # ---- answers
@@ -226,17 +260,16 @@ def _answer_all(
 ) -> tuple[int, Facts | None]:
     """Answer batch after batch; return the number of rows, and the errors if known."""
     begun = time.monotonic()
-    labels = rows.clf.classes_.tolist()
-    unseen = np.zeros(len(rows.features), np.int64)
-    count = judged = wrong = 0
+    unseen = np.zeros((2, len(rows.clf.encoder_.single.columns)), np.int64)
+    count = judged = unknown = wrong = 0
     for X, ids, truth in rows.batches():
-        unseen += unseen_labels(rows.clf, X)
+        unseen += unseen_cells(rows.clf, X)
         table = _answers(args, rows.clf, X, ids)
         if truth is not None:
-            classes = _known_classes(truth, labels)
-            known = classes != None  # noqa: E711, cell by cell
-            judged += int(known.sum())
-            wrong += int((_texts(table[PREDICTION]) != classes)[known].sum())
+            classes, given = _classes_of(truth, rows.clf)
+            judged += int(given.sum())
+            unknown += int((classes[given] == None).sum())  # noqa: E711, cell by cell
+            wrong += int((_texts(table[PREDICTION]) != classes)[given].sum())
         write(table)
         count += len(table)
         seconds = max(time.monotonic() - begun, 1e-9)
@@ -245,27 +278,32 @@ def _answer_all(
     if not count:
         raise files.no_rows(rows.tables, rows.where)
     warn_of_unseen(rows.clf, unseen)
-    if rows.target is not None and not judged:
+    if rows.target is not None and judged == unknown:
         warn(
             f"The column {rows.target!r} has none of the model's classes, so the error "
             "is not known."
         )
-    if not judged:
+    if judged == unknown:
         return count, None
     told = {"rows": judged, "wrong": wrong, "error": wrong / judged}
-    return count, {**told, "unjudged": count - judged}
+    return count, {**told, "unknown": unknown, "unjudged": count - judged}
 
 
 def _answers(args: Args, clf: Fit, X: pa.Table, ids: pa.Table) -> pd.DataFrame:
-    """Return ids, predictions and what was asked for beside them, in row order."""
-    # Integers with missing cells stay integers.
-    kept = {n: ids[n].to_pandas(types_mapper=_NULLABLE.get) for n in ids.column_names}
+    """Return ids, predictions and what was asked for beside them, in row order.
+
+    Probabilities have four digits in CSV, and all of them in Parquet and JSON.
+    """
+    full = args.out.endswith(".parquet") if args.out else args.json
+    kept = copied_columns(ids)
     codes = clf.encoder_.transform(X)
     answers = clf.classes_[clf.answers(codes, args.prevalence)]
     columns: dict[str, Any] = {PREDICTION: answers}
     texts = [label_text(label) for label in clf.classes_.tolist()]
     if args.proba:
         shares = clf.probabilities(codes, args.prevalence).T
+        if not full:
+            shares = four_digits(shares)
         columns |= {f"proba_{t}": p for t, p in zip(texts, shares, strict=True)}
     if args.score:
         scores = clf.scores(codes)
@@ -273,54 +311,86 @@ def _answers(args: Args, clf: Fit, X: pa.Table, ids: pa.Table) -> pd.DataFrame:
             columns["score"] = scores
         else:
             columns |= {f"score_{t}": s for t, s in zip(texts, scores.T, strict=True)}
-    for name in kept.keys() & columns.keys():
+    check_output_names(kept, columns)
+    return pd.DataFrame({**kept, **columns})
+
+
+def copied_columns(ids: pa.Table) -> dict[str, pd.Series]:
+    """Return the columns to copy; integers with missing cells stay integers."""
+    return {n: ids[n].to_pandas(types_mapper=_NULLABLE.get) for n in ids.column_names}
+
+
+def check_output_names(ids: Collection[str], names: Collection[str]) -> None:
+    """Reject a column to copy that has the name of another output column."""
+    for name in {*ids} & {*names}:
         raise ValueError(
             f"The --id column {name!r} has the same name as an output column: rename "
             "it in the file."
         )
-    return pd.DataFrame({**kept, **columns})
 
 
 # ---- labels of the rows
 
 
-def unseen_labels(clf: Fit, X: pa.Table) -> NDArray[np.int64]:
-    """Return the number of cells of each column whose labels training never saw."""
+def unseen_cells(clf: Fit, X: pa.Table) -> NDArray[np.int64]:
+    """Return the number of cells of each column that training never saw.
+
+    The first row counts empty cells where training had none, the second labels.
+    """
     encoder = clf.encoder_.single
-    codes = encoder.transform(X)
-    counts: NDArray[np.int64] = np.sum(codes >= encoder.columns.sizes[:, None], axis=1)
-    return counts
+    # With a level for missing cells in every column, they differ from unseen labels.
+    columns = [Column(c.name, c.levels.with_missing(True)) for c in encoder.columns]
+    wide = replace(encoder, columns=Columns.of(columns), unseen="mean")
+    codes = wide.transform(X)
+    sizes = wide.columns.sizes
+    had_none = encoder.columns.sizes < sizes
+    empty = had_none * np.sum(codes == sizes[:, None] - 1, axis=1)
+    return np.stack([empty, np.sum(codes >= sizes[:, None], axis=1)]).astype(np.int64)
 
 
 def warn_of_unseen(clf: Fit, counts: NDArray[np.int64]) -> None:
-    """Warn of labels that training never saw, if there are any."""
-    total = int(counts.sum())
-    if not total:
-        return
-    cells = f"{total:,} cells hold labels"
-    count = "they count"
-    their = "their"
-    where = f"most of them in {clf.encoder_.single.feature_names[counts.argmax()]!r}"
-    if total == 1:
-        cells = "1 cell holds a label"
-        count = "it counts"
-        their = "its"
-        where = where.removeprefix("most of them ")
-    whose = (
-        f"{their} column" if clf.encoder_.order == 1 else f"each of {their} features"
-    )
-    warn(f"{cells} unseen in training, {where}; {count} as the mean of {whose}.")
+    """Warn of empty cells and of labels that training never saw, if there are any."""
+    names = clf.encoder_.single.feature_names
+    of_one = "the mean of {} " + ("column" if clf.encoder_.order == 1 else "features")
+    empty, labels = counts
+    if empty.any():
+        cells = number_of(int(empty.sum()), "empty cell")
+        where = _where(names, empty)
+        count = "it counts" if empty.sum() == 1 else "they count"
+        whose = of_one.format("the" if np.count_nonzero(empty) == 1 else "their")
+        warn(f"{cells} {where}, where training had none; {count} as {whose}.")
+    if labels.any():
+        one = labels.sum() == 1
+        cells = "1 cell holds a label" if one else f"{labels.sum():,} cells hold labels"
+        where = _where(names, labels)
+        count = "it counts" if one else "they count"
+        whose = of_one.format("its" if one else "their")
+        warn(f"{cells} unseen in training, {where}; {count} as {whose}.")
 
 
-def _known_classes(truth: pa.ChunkedArray, labels: list[Label]) -> NDArray[Any]:
-    """Return the texts of the classes that cells of the target mean, or None."""
+def _where(names: Sequence[str], counts: NDArray[np.int64]) -> str:
+    """Say in which columns some cells are."""
+    most = f"in {names[int(counts.argmax())]!r}"
+    columns = np.count_nonzero(counts)
+    return most if columns == 1 else f"in {columns:,} columns, most of them {most}"
+
+
+def _classes_of(
+    truth: pa.ChunkedArray, clf: Fit
+) -> tuple[NDArray[Any], NDArray[np.bool_]]:
+    """Return the text of the class that each cell means, and which cells have one.
+
+    It is None where there is no class, and where the model does not know it.
+    """
     cells = truth.combine_chunks().dictionary_encode()
     values = cells.dictionary.to_pylist()
     values = [v if isinstance(v, (str, int, float)) else str(v) for v in values]
     places = cells.indices.fill_null(len(values)).to_numpy()
+    labels = clf.classes_.tolist()
     texts = np.array([*inputs.known_classes(values, labels), None], object)
-    classes: NDArray[Any] = texts[places]
-    return classes
+    missing = missing_texts(clf.encoder_.missing)
+    given = [v == v and label_text(v) not in missing for v in values]
+    return texts[places], np.array([*given, False])[places]
 
 
 def _texts(predictions: pd.Series) -> NDArray[Any]:

@@ -1,12 +1,12 @@
-"""The process around a command: its streams, its errors, the signals that end it.
+"""Manage the process of a command: its streams, its messages and its signals.
 
-Names and labels come from anyone's files. A terminal would obey the escape sequences
-among them, and the bidirectional controls of Unicode change the order of a text. So all
-text becomes `printable`, with visible escapes for such characters. Tables, SQL and JSON
-are for other programs: see `renyi.cli.output`.
+Names and labels come from untrusted files. A terminal would execute escape sequences in
+them, and bidirectional control characters would reorder the text. All text is therefore
+made `printable`, with visible escapes for such characters. Tables, SQL and JSON are for
+other programs and keep their characters: see `renyi.cli.output`.
 
-Errors and notes of the library name parameters of Python; `with_options` adds the
-options that set them.
+Errors and notes of the library name Python parameters; `with_options` names the command
+line options that set them.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ from renyi.validation import InputError, ParameterError, with_advice
 
 
 def with_options(problem: Exception | str, known: Collection[str] = ()) -> str:
-    """Return the sentence of an error or a warning, with the options that would help.
+    """Return the text of an error or a warning, with the options that would help.
 
-    Parameters are named as the options that set them, if the command has these.
+    A parameter is replaced by its option if the command has that option.
 
     >>> from renyi.validation import InputError
     >>> error = InputError("{order} needs more columns.", "drop", order=3)
@@ -46,6 +46,9 @@ def with_options(problem: Exception | str, known: Collection[str] = ()) -> str:
             text = text.replace(f"{{{name}}}", _shown(name, value))
     options = []
     for advice in getattr(problem, "options", ()):
+        if isinstance(advice, tuple):
+            options.append(f"{option(advice[0])} {shlex.join(advice[1])}")
+            continue
         name, _, value = advice.partition("=")
         options.append(_shown(name, value or True))
     return with_advice(text, *options)
@@ -62,26 +65,26 @@ def _shown(name: str, value: object) -> str:
 
 
 class PrintableStream:
-    """A stream to which text goes in its printable form, and nothing else."""
+    """A stream that writes text in its printable form."""
 
     def __init__(self, stream: TextIO, needed: bool) -> None:
         self.stream = stream
         self._needed = needed
-        # A terminal that lacks a letter of somebody's column name must not stop us.
+        # A terminal may not know every letter of a column name.
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")
 
     def write(self, text: str) -> int:
-        """Write text; of a stream that is not needed, failures do not matter."""
+        """Write text; ignore failures if the stream is not needed."""
         self.send(printable(text))
         return len(text)
 
     def send(self, text: str) -> None:
-        """Write text as it is."""
+        """Write text unchanged."""
         self._try(self.stream.write, text)
 
     def flush(self) -> None:
-        """Flush; of a stream that is not needed, failures do not matter."""
+        """Flush; ignore failures if the stream is not needed."""
         self._try(self.stream.flush)
 
     def _try(self, act: Callable[..., object], *given: str) -> None:
@@ -92,13 +95,13 @@ class PrintableStream:
                 raise
 
     def __getattr__(self, name: str) -> Any:
-        """Return all else from the stream itself."""
+        """Return any other attribute of the stream."""
         return getattr(self.stream, name)
 
 
 @contextlib.contextmanager
 def printable_streams() -> Iterator[None]:
-    """Let stdout and stderr be printable, and nowhere if they are closed."""
+    """Make stdout and stderr printable; discard their text if they are closed."""
     with contextlib.ExitStack() as stack:
         for name in ("stdout", "stderr"):
             stream = getattr(sys, name)
@@ -112,7 +115,7 @@ def printable_streams() -> Iterator[None]:
 
 
 def _discard_rest(stream: TextIO) -> None:
-    """Flush; what cannot be written now could not when Python ends, either."""
+    """Flush; discard what cannot be written, so that Python can exit quietly."""
     try:
         stream.flush()
     except (OSError, ValueError):
@@ -124,9 +127,9 @@ def _discard_rest(stream: TextIO) -> None:
 
 @contextlib.contextmanager
 def stoppable() -> Iterator[list[int]]:
-    """Let signals raise `KeyboardInterrupt`; yield the numbers of those that came.
+    """Let signals raise `KeyboardInterrupt`; yield the numbers of those received.
 
-    A library may make another error of the interrupt: the list tells.
+    A library may turn the interrupt into another error; the list still shows it.
     """
     came: list[int] = []
 
@@ -137,7 +140,7 @@ def stoppable() -> Iterator[list[int]]:
     former = {}
     if threading.current_thread() is threading.main_thread():
         for number in SIGNALS:
-            # None: the handler of a host that is not Python.
+            # None: a handler that was not installed from Python.
             if signal.getsignal(number) not in (signal.SIG_IGN, None):
                 former[number] = signal.signal(number, stop)
     try:

@@ -13,39 +13,57 @@ import operator
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import reduce
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
-from renyi.cli import inputs
+from renyi.certificates.heldout import UNKNOWN, HeldoutRows, shuffled_rows
+from renyi.cli import inputs, notes
 from renyi.cli.output import Meter
 from renyi.cli.parser import Args
-from renyi.crossfitting import CrossFit, CrossFitSettings, cross_fit_table
-from renyi.encoding.arrow import requested_floats, weight_floats, without_views
-from renyi.encoding.columns import Column, Columns, Levels, factorized, label_text
+from renyi.encoding.arrow import (
+    coded,
+    filled,
+    requested_floats,
+    weight_floats,
+    without_views,
+)
+from renyi.encoding.arrow import labels as cell_labels
+from renyi.encoding.columns import (
+    Column,
+    Columns,
+    Label,
+    Levels,
+    label_text,
+)
 from renyi.encoding.encoder import Encoder, check_usable, target_encoder
 from renyi.encoding.rows import RowSample, TrainingRows, counted_target
 from renyi.encoding.rules import (
     check_classes,
-    check_labels,
     check_names,
     check_target,
     counted_rows,
     missing_texts,
 )
 from renyi.encoding.tuples import TupleEncoder, encoder_of_order
-from renyi.fitting import Settings
+from renyi.fitting import Fit
 from renyi.limits import check_memory
 from renyi.marginals.marginals import Marginals, count_rows
 from renyi.sources import databases, files, suffixes
+from renyi.sources.csv import CsvFile
+from renyi.sources.databases import DatabaseTable
 from renyi.sources.files import CountRequest
 from renyi.sources.kept_rows import KeptRows
+from renyi.sources.run import Split
 
 _NUMBER = 8  # bytes of a row's class, and of its weight
-_WITHOUT_DATABASES = ("hgr", "minimax", "select", "compare")
+_WITHOUT_DATABASES = ("hgr", "minimax", "select")
 
 
 def counted(args: Args) -> Marginals:
@@ -66,9 +84,9 @@ def counted_rows_of(
     args: Args, encoder: Encoder, class_conditional: bool = False
 ) -> Marginals:
     """Count the pairs of the rows that the command line names."""
-    with opened_rows(args, encoder) as tables, Meter() as meter:
-        request = _request(args, tables, encoder, class_conditional)
-        m = files.count(tables or None, request, meter)
+    with opened_rows(args, encoder) as rows, Meter() as meter:
+        request = _request(args, rows, encoder, class_conditional)
+        m = files.count(rows.tables or None, request, meter)
     check_classes(m.classes, m.target)
     return _with_text_classes(m)
 
@@ -175,19 +193,108 @@ def coded_rows(
     args: Args, encoder: Encoder, store: KeptRows, constants: bool = False
 ) -> CodedRows:
     """Read the rows that the command line names; drop `constants` unless wanted."""
-    with opened_rows(args, encoder) as tables, Meter() as meter:
-        request = _request(args, tables, encoder.single)
-        files.code_rows(tables, request, store, meter)
+    with opened_rows(args, encoder) as rows:
+        request = _request(args, rows, encoder.single)
+        return _coded(rows, request, store, constants)
+
+
+def _coded(
+    rows: OpenedRows, request: CountRequest, store: KeptRows, constants: bool = False
+) -> CodedRows:
+    """Read the rows of a request; drop `constants` unless wanted."""
+    with Meter() as meter:
+        files.code_rows(rows.tables, request, store, meter)
     *features, target = store.columns
     labels = inputs.class_labels(target.categories).tolist()
     answer = Column(target.name, Levels("label", tuple(sorted(labels))))
     if not constants:
-        names = {*inputs.constant_names(_named(args), features, len(features))}
+        names = {*inputs.constant_names(rows.name, features, len(features))}
         features = [column for column in features if column.name not in names]
-    settings = encoder.single.settings()
+    settings = request.encoder.settings()
     fitted = dataclasses.replace(settings, columns=Columns.of(features))
     check_usable(fitted)
     return CodedRows(fitted, answer, store)
+
+
+# ---- rows that are held out
+
+
+@contextmanager
+def split_rows(
+    args: Args, encoder: Encoder, store: KeptRows, split: Split
+) -> Iterator[tuple[CodedRows, HeldOut]]:
+    """Read the rows to train on, which alone say what the columns are; keep others.
+
+    The rows are read again for those held out.
+    """
+    with repeatable_rows(args, encoder) as rows:
+        request = _request(args, rows, encoder.single)
+        training = _coded(rows, request._replace(choose=split.training), store)
+        yield training, HeldOut(rows.tables, request._replace(choose=split.heldout))
+
+
+class HeldOut(NamedTuple):
+    """The rows of some files that no model has seen."""
+
+    tables: list[files.TableFile]
+    request: CountRequest
+
+    def rows(self, fit: Fit) -> HeldoutRows:
+        """Return the rows whose class is known, as a model sees them."""
+        encoder = fit.encoder_
+        target = self.request.target
+        classes = TargetClasses(fit)
+        codes = [np.zeros((len(encoder.columns), 0), np.uint8)]
+        places = [np.zeros(0, np.intp)]
+        size = 0
+        for table in files.batches(
+            self.tables,
+            [*encoder.input_names, target],
+            missing=encoder.missing,
+            kinds=files.column_kinds(encoder.single) | {target: classes.kind},
+            where=self.request.where,
+            choose=self.request.choose,
+        ):
+            present, own = classes.places(table[target])
+            codes.append(encoder.transform(table.drop_columns([target]))[:, present])
+            places.append(own)
+            size += codes[-1].nbytes + own.nbytes
+            check_memory(2 * size, "Holding the codes of the rows held out")
+        y = np.concatenate(places)
+        if len(y) < 2:
+            raise ValueError(
+                f"Of the rows held out, {len(y)} has a class: hold out more "
+                "(--holdout), or give more rows."
+            )
+        every = np.concatenate(codes, axis=1)
+        return shuffled_rows(fit.scorecard_, every, y, tuple(sorted(classes.unknown)))
+
+
+class TargetClasses:
+    """The classes of a model, and how cells of its target are read."""
+
+    def __init__(self, fit: Fit) -> None:
+        self._labels = fit.classes_.tolist()
+        self._missing = missing_texts(fit.encoder_.missing)
+        self._place = {label_text(each): k for k, each in enumerate(self._labels)}
+        texts = any(isinstance(label, str) for label in self._labels)
+        self.kind = "label" if texts else "figure"
+        self.unknown: set[str] = set()  # texts of other classes that rows have
+
+    def places(
+        self, column: pa.ChunkedArray
+    ) -> tuple[NDArray[np.bool_], NDArray[np.intp]]:
+        """Return which rows have a class, and its place among the model's."""
+        indices, dictionary = coded(column.combine_chunks())
+        cells = cell_labels(dictionary, "", self._missing)
+        present = np.array([*(cell is not None for cell in cells), False])
+        known: list[Label] = [cell for cell in cells if cell is not None]
+        texts = dict(zip(known, inputs.known_classes(known, self._labels), strict=True))
+        self.unknown |= {label_text(each) for each in known if texts[each] is None}
+        place = [self._place.get(texts.get(cell) or "", UNKNOWN) for cell in cells]
+        rows = filled(indices)
+        of_row = np.array([*place, UNKNOWN], np.intp)[rows]
+        return present[rows], of_row[present[rows]]
 
 
 # ---- cells in memory, for methods that learn what the columns are themselves
@@ -201,43 +308,15 @@ class Table(NamedTuple):
     X: pa.Table
     y: pd.Series
 
-    def shares(self) -> dict[str, float]:
-        """Return the share of each class."""
-        codes, labels = factorized(self.y.to_numpy(), sort=True)
-        totals = np.bincount(codes, minlength=len(labels)) / len(codes)
-        pairs = zip(labels.tolist(), totals.tolist(), strict=True)
-        return {label_text(label): share for label, share in pairs}
 
-    def marginals(self, class_conditional: bool, order: int = 1) -> Marginals:
-        """Return the counts of their pairs."""
-        return Marginals.from_data(
-            self.X,
-            self.y,
-            encoder=self.encoder,
-            class_conditional=class_conditional,
-            order=order,
-            target=self.target,
-        )
-
-    def cross_fit(self, settings: Settings, halving: CrossFitSettings) -> CrossFit:
-        """Train on halves of the rows that certify each other."""
-        labels = check_labels(self.y, self.X.num_rows)
-        encoder = encoder_of_order(self.encoder, settings.order)
-        return cross_fit_table(self.X, labels, self.y, encoder, settings, halving)
-
-
-def read_table(args: Args, encoder: Encoder, command: str) -> Table:
-    """Read the cells of one file, or of one table of a database."""
-    if len(args.files) != 1 or args.where or args.sql or files.is_searched(args.file):
-        raise ValueError(
-            f"{command} needs the rows in memory: name one file or one --table, "
-            "without --where and --sql."
-        )
-    with opened_rows(args, encoder) as (file,):
-        names = file.schema.names
-        target, columns, kinds = inputs.chosen_columns(args, file.path, names, encoder)
-        read_as = kinds | files.column_kinds(encoder.single)
-        table = files.read_table(file, columns, missing=encoder.missing, kinds=read_as)
+def read_table(args: Args, rows: OpenedRows, encoder: Encoder) -> Table:
+    """Read the cells of rows that can be read repeatedly."""
+    names = rows.tables[0].schema.names
+    target, columns, kinds = inputs.chosen_columns(args, rows.name, names, encoder)
+    read_as = kinds | files.column_kinds(encoder.single)
+    table = files.read_table(
+        rows.tables, columns, missing=encoder.missing, kinds=read_as, where=rows.where
+    )
     for k, (name, column) in enumerate(zip(columns, table.columns, strict=True)):
         if kinds.get(name) == "number":
             table = table.set_column(k, name, requested_floats(name, column))
@@ -255,7 +334,7 @@ def read_table(args: Args, encoder: Encoder, command: str) -> Table:
     return Table(target, encoder, X, y)
 
 
-def without_constants(args: Args, table: Table) -> Table:
+def without_constants(name: str, table: Table) -> Table:
     """Return a table without the columns that do not tell its rows apart."""
     X = table.X
     # Few columns are suspect, and a look at their cells costs less than their codes.
@@ -273,7 +352,7 @@ def without_constants(args: Args, table: Table) -> Table:
             X.select(suspects), refuse_identifiers=False
         )
         columns = fitted.columns
-    constant = frozenset(inputs.constant_names(args.file, columns, X.num_columns))
+    constant = frozenset(inputs.constant_names(name, columns, X.num_columns))
     names = [name for name in X.column_names if name not in constant]
     return table._replace(X=X.select(names))
 
@@ -293,26 +372,28 @@ def _named(args: Args) -> str:
 
 def _request(
     args: Args,
-    tables: list[files.TableFile],
+    rows: OpenedRows,
     encoder: Encoder,
     class_conditional: bool = False,
 ) -> CountRequest:
     """Return what the command line asks for; warn of columns that number the rows."""
-    missing = missing_texts(encoder.missing)
-    source = tables[0] if args.sql is None else files.query(args.sql, missing, tables)
-    names = source.schema.names
-    target, columns, kinds = inputs.chosen_columns(args, _named(args), names, encoder)
+    if rows.sql is None:
+        names = rows.tables[0].schema.names
+    else:
+        missing = missing_texts(encoder.missing)
+        names = files.query(rows.sql, missing, rows.tables).schema.names
+    target, columns, kinds = inputs.chosen_columns(args, rows.name, names, encoder)
     features = [name for name in columns if name not in (target, args.weight)]
-    if not encoder.columns and args.sql is None:
+    if not encoder.columns and rows.sql is None:
         suspects = [name for name in features if name not in kinds]
-        _warn_of_identifiers(args, tables[0], suspects, target, encoder)
+        _warn_of_identifiers(args, rows.tables[0], suspects, target, encoder)
     return CountRequest(
         target,
         encoder,
         class_conditional,
         features,
-        None if isinstance(source, databases.DatabaseTable) else args.where,
-        args.sql,
+        rows.where,
+        rows.sql,
         args.weight,
         kinds,
     )
@@ -332,6 +413,8 @@ def _warn_of_identifiers(
     first, whole = files.first_rows(table, read, encoder.missing, as_text)
     if not first.num_rows:
         return
+    if isinstance(table, CsvFile):
+        notes.check_header(table.path, first.select([*suspects, target]))
     with suppress(ValueError, TypeError):  # reported when such rows are read
         answer, (codes,) = target_encoder(encoder).fit_transform(
             first.select([target]), refuse_identifiers=False
@@ -369,23 +452,51 @@ def check_command_reads_databases(args: Args) -> None:
         if not databases.is_address(given):
             files.existing(given)
         name = databases.shown_address(given)
-        how = "export the table to a file, such as .parquet"
-        if args.command != "compare":
-            build = f"renyi marginals build {name} --table NAME"
-            how = f"count it first with '{build} …' and name its marginals"
+        build = f"renyi marginals build {name} --table NAME"
+        how = f"count it first with '{build} …' and name its marginals"
         raise ValueError(
             f"{name} is a database, which {args.command} cannot read: {how}."
         )
 
 
+class OpenedRows(NamedTuple):
+    """Rows of opened files, or of a query on them, and what messages call them."""
+
+    name: str
+    tables: list[files.TableFile]
+    where: str | None = None  # a condition that a database has not applied yet
+    sql: str | None = None
+
+
 @contextmanager
-def opened_rows(args: Args, encoder: Encoder) -> Iterator[list[files.TableFile]]:
+def opened_rows(args: Args, encoder: Encoder) -> Iterator[OpenedRows]:
     """Open the files of a command, or the table of its database."""
+    name = _named(args)
     if not in_database(args):
-        yield inputs.opened_tables(args)
+        sql = getattr(args, "sql", None)  # predict has no such option
+        yield OpenedRows(name, inputs.opened_tables(args), args.where, sql)
         return
     with opened_table(args, args.files[0], encoder, args.where) as table:
-        yield [table]
+        yield OpenedRows(name, [table])
+
+
+@contextmanager
+def repeatable_rows(args: Args, encoder: Encoder) -> Iterator[OpenedRows]:
+    """Open the rows of a command so that each reading gives the same, in one order.
+
+    A query and a database may give their rows in another order the second time. They
+    are read once, into a temporary file.
+    """
+    with TemporaryDirectory() as folder:
+        with opened_rows(args, encoder) as rows:
+            files.check_one_choice(rows.where, rows.sql)
+            if rows.sql is not None or isinstance(rows.tables[0], DatabaseTable):
+                missing = missing_texts(encoder.missing)
+                place = Path(folder) / "rows.arrow"
+                saved = files.save_rows(rows.tables, rows.sql, missing, place)
+                check_names(saved.schema.names, rows.name)
+                rows = OpenedRows(rows.name, [saved])
+        yield rows
 
 
 @contextmanager

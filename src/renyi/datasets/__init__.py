@@ -1,19 +1,18 @@
 r"""Bundled data sets, and generators of synthetic ones.
 
-The five UCI tables of the paper's experiments travel with the package: ``data/`` holds
-one CSV per set, class in the last column, ``?`` for a missing cell;
-``data/README.md`` names the people the sets are owed to. The generators make the
-paper's high-dimensional set (:func:`make_linear`) and small joint tables for which
-every theorem can be checked by enumeration (:func:`random_joint`,
-:func:`sample_joint`).
+The package contains the five UCI tables of the paper's experiments, as CSV files in
+``data/``. The class is the last column, and ``?`` marks a missing cell. The authors are
+named in ``data/README.md``. :func:`make_linear` generates the paper's
+high-dimensional set. :func:`random_joint` and :func:`sample_joint` generate small joint
+tables, for which every theorem can be checked by enumeration.
 
 A joint table is an array ``P[x_1, ..., x_d, y]`` of probabilities. Its conditional
-``P(y|x)`` decides what pairwise marginals can promise:
+``P(y|x)`` decides how small a guarantee pair counts allow:
 
 * ``additive``: :math:`P(y|x) = \sum_i w_i\, t_i(x_i, y)` with weights :math:`w` and
   every :math:`t_i(k, \cdot)` in the simplex. The least-squares score is then the
-  conditional itself and the marginals are separable: the minimax Brier risk is what
-  additive scores reach (the paper's gamma = theta).
+  conditional itself and the marginals are separable: additive scores reach the minimax
+  Brier risk (the paper's gamma = theta).
 * ``logistic``: :math:`P(y|x) \propto \exp \sum_i \beta_i(x_i, y)`, and ``dirichlet``,
   without any structure, are not separable in general.
 """
@@ -27,7 +26,7 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
-if TYPE_CHECKING:  # listing the bundled names must not wait for numpy
+if TYPE_CHECKING:  # listing the names must not import numpy
     import numpy as np
     import pandas as pd
     from numpy.typing import ArrayLike, NDArray
@@ -50,7 +49,7 @@ _KINDS = ("dirichlet", "additive", "logistic")
 
 
 class _Table(NamedTuple):
-    """A bundled file; how a column is encoded must not hang on a guess of its type."""
+    """A bundled file, with the types of its columns, so that none is guessed."""
 
     file: str
     target: str
@@ -205,8 +204,8 @@ def make_linear(
 ) -> tuple[NDArray[np.int8], NDArray[np.int64]]:
     r"""Make the paper's synthetic set: many binary features, a noisy linear label.
 
-    Features are independent with :math:`P(X_i = 1)` = `p`; a share `nonzero` of the
-    weights :math:`\beta` is standard normal, the others are zero; the label is 1
+    Features are independent with :math:`P(X_i = 1)` = `p`. A share `nonzero` of the
+    weights :math:`\beta` is standard normal, the others are zero. The label is 1
     where :math:`X\beta + \varepsilon > 0`, :math:`\varepsilon` normal with standard
     deviation `noise`.
 
@@ -221,7 +220,7 @@ def make_linear(
     noise : float, default=1.0
         Standard deviation of the noise added to the score.
     random_state : int, numpy.random.Generator or None, default=None
-        Seed, or generator to draw from.
+        Seed, or random generator.
 
     Returns
     -------
@@ -233,9 +232,9 @@ def make_linear(
     Notes
     -----
     The score has mean :math:`p \sum_i \beta_i`, far from zero, so labels are
-    *unbalanced*: with the defaults, always predicting the majority errs on 16 % of the
-    rows on average, and one draw in ten holds a single class. The set shows speed
-    rather than accuracy: report the majority's error beside any other.
+    *unbalanced*. With the defaults, always predicting the majority is wrong on 16 % of
+    the rows on average, and one set in ten has a single class. Use it to measure speed
+    rather than accuracy, and report the majority's error next to any other.
 
     Examples
     --------
@@ -298,7 +297,7 @@ def random_joint(
 
     sizes = tuple(sizes)
     if not sizes or min(sizes) < 1:
-        raise ValueError(f"sizes={sizes!r} must hold one positive integer per feature.")
+        raise ValueError(f"sizes={sizes!r} must be one positive integer per feature.")
     if n_classes < 1:
         raise ValueError(f"n_classes={n_classes!r} must be a positive integer.")
     if not 0 < concentration < np.inf:
@@ -323,7 +322,7 @@ def random_joint(
 
 
 def _outer_sum(terms: list[Floats]) -> Any:
-    """Sum_i terms[i][x_i, y] as an array over (x_1, ..., x_d, y)."""
+    """Return the sum_i terms[i][x_i, y] as an array over (x_1, ..., x_d, y)."""
     total: Any = 0.0
     for axis, term in enumerate(terms):
         shape = [1] * len(terms) + [term.shape[1]]
@@ -369,7 +368,7 @@ def sample_joint(
             f"table has {P.ndim} axes: give one per feature, and one for the label."
         )
     if not P.min(initial=0.0) >= 0:
-        raise ValueError("table holds a negative or missing probability: remove it.")
+        raise ValueError("table contains a negative or missing probability: remove it.")
     total = P.sum()
     if not np.isclose(total, 1.0, rtol=0, atol=1e-6):
         raise ValueError(f"table sums to {total:.6g}: divide it by its sum first.")

@@ -1,9 +1,9 @@
-"""CrossFitClassifier: a certificate for the population, from the training rows.
+"""CrossFitClassifier: a bound on the population's error, from the training rows.
 
-Two classifiers are trained, each on a random half of the rows, its bins, rare labels
-and penalty included, and judged on the other half. What is deployed is the scorecard of
-their mean scores, or a fair coin that says which of the two answers
-(`renyi.certificates.heldout` has the proofs).
+Each of two classifiers is trained on a random half of the rows, and evaluated on the
+other half. Bins, rare labels and penalty are learned within the half. The deployed
+model is the scorecard of the two mean scores, or a fair coin that chooses which of the
+two answers. The proofs are in `renyi.certificates.heldout`.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from renyi.estimators.classifier import (
     chosen_encoder,
     classifier_of,
     settings_of,
-    with_welcome_input,
+    with_accepted_input,
 )
 from renyi.fitting import Fit, Seed
 from renyi.marginals.marginals import Marginals
@@ -49,7 +49,7 @@ Method = TypeVar("Method", bound=Callable[..., Any])
 
 
 def _is_one(model: CrossFitClassifier) -> bool:
-    """Whether the model is one scorecard; else an error says so."""
+    """Return True if the model is one scorecard; otherwise raise AttributeError."""
     if not model._one:
         raise AttributeError(
             "A mixture of two scorecards is not a scorecard: use method='average', or "
@@ -62,36 +62,41 @@ _of_one: Callable[[Method], Method] = available_if(_is_one)
 
 
 class CrossFitClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
-    """Classifier whose error on the population is certified by its training rows.
+    """Train on all rows, and bound the error on their population by the same rows.
 
-    The rows are split at random; a classifier is trained on each half, all that is
-    learned from rows included, and judged on the other half.
+    The rows are split at random. A classifier is trained on each half, bins and penalty
+    included, and evaluated on the other half. Quote ``certificate_.sampled_error``: the
+    error rate on the population of the rows is at most that, with the confidence.
+
+    Use it when rows are too few to hold some out. With enough rows, a plain
+    `RenyiClassifier` and `certify` on held-out rows is simpler, and its bound is
+    usually smaller than that of "average".
 
     Parameters
     ----------
     estimator : RenyiClassifier, optional
-        What is trained on each half; ``RenyiClassifier()`` by default.
+        The classifier to train on each half; ``RenyiClassifier()`` by default.
     method : {"average", "mixture"}, default="average"
-        "average" deploys one scorecard, of the mean scores of the two. "mixture"
-        answers by one of the two, drawn by a fair coin per row: the bound on the
-        sampled population is half as large for the rule map, and the answer is random
-        where the two disagree, on a few rows in a hundred. The bounds on every
-        population with the pairs of the one sampled are the same.
+        "average" deploys one scorecard, with the mean scores of the two. "mixture"
+        chooses one of the two by a fair coin for each row. For the rule map its bound
+        on the sampled population is half as large. Its answer is random where the two
+        disagree, on a few rows in a hundred. The guarantees over every population with
+        the same pair frequencies are equal.
     confidence : float, default=0.95
         Confidence of each bound.
     random_state : int, RandomState instance or None, default=0
-        Seed of the split, and of the coins of a mixture. It has to be fixed beforehand:
-        the best of several seeds is no certificate. With an integer the coin of a row
-        is the same whenever it is asked for, and the bound is on the error averaged
-        over the coins. Otherwise every call tosses them anew, so that `predict` and
-        `predict_proba` of a mixture may speak of different classifiers. The draws of
-        the rules renyi and sharp are those of the estimator's own `random_state`.
+        Seed of the split, and of the coins of a mixture. Fix it in advance: the bound
+        is not valid for the best of several seeds. With an integer, equal rows always
+        get the same coin, and the bound is on the error averaged over the coins.
+        Otherwise each call tosses new coins, so that `predict` and `predict_proba` of a
+        mixture may use different classifiers. The rules renyi and sharp draw with the
+        estimator's own `random_state`.
 
     Attributes
     ----------
     certificate_ : Certificate
-        Its `bounds` hold on every population with the pairs of the one that the rows
-        were drawn from, its `sampled_error` on that one; see `Certificate`.
+        Its `sampled_error` bounds the error on the population of the rows. Its
+        `bounds` are guarantees over every population with the same pair frequencies.
     halves_ : tuple of two RenyiClassifier
         The classifiers of the halves.
     classifier_ : RenyiClassifier
@@ -101,16 +106,25 @@ class CrossFitClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
     classes_, n_features_in_, feature_names_in_
         The classes, number and names of the columns.
 
+    See Also
+    --------
+    RenyiClassifier : Train one scorecard, and estimate its error by leave-one-out.
+    certify : Bound the error of a trained model by rows that it has not seen.
+
     Notes
     -----
-    The rows must be independent of each other, and come without weights.
+    The rows must be independent of each other, and without weights. See
+    :doc:`/certificates` for the kinds of error figures.
 
     Examples
     --------
     >>> import renyi
     >>> X, y = renyi.datasets.load("votes")
-    >>> safe = renyi.CrossFitClassifier(method="mixture").fit(X, y)
-    >>> print(f"{safe.certificate_.sampled_error:.3f}")
+    >>> clf = renyi.CrossFitClassifier(method="mixture").fit(X, y)
+
+    With 95 % confidence, at most this share of the population is answered wrongly:
+
+    >>> round(clf.certificate_.sampled_error, 3)
     0.089
     """
 
@@ -132,7 +146,7 @@ class CrossFitClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
     # ---- training
 
     def fit(self, X: Any, y: Any, **weights: Any) -> Self:
-        """Train on rows, and certify by them.
+        """Train on rows, and bound the error by the same rows.
 
         Parameters
         ----------
@@ -141,29 +155,43 @@ class CrossFitClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         y : sequence of n labels
             The classes.
         **weights
-            A `sample_weight` is refused: nothing is proven of weighted rows.
+            A `sample_weight` raises ValueError: the bounds are not proved for weighted
+            rows.
+
+        Returns
+        -------
+        self
+            The fitted estimator.
         """
         if weights.pop("sample_weight", None) is not None:
             raise ValueError(WEIGHTED)
         if weights:
             raise TypeError(f"fit() got an unexpected argument {next(iter(weights))!r}")
         whole = self._checked_estimator()
-        how = self._settings()
+        split = self._settings()
         table, labels, _ = checked_rows(self, X, y, None)
         encoder = chosen_encoder(whole)
-        result = cross_fit_table(table, labels, y, encoder, settings_of(whole), how)
+        result = cross_fit_table(table, labels, y, encoder, settings_of(whole), split)
         self.classes_ = np.array(result.halves[0].points.classes, labels.dtype)
         self._store(result, whole)
         return self
 
     def fit_halves(self, first: Marginals, second: Marginals) -> Self:
-        """Train on the marginals of two halves, and certify by them.
+        """Train on the marginals of two halves, and bound the error by them.
+
+        Use it when two sites, or two samples, only share their pair counts.
 
         Parameters
         ----------
         first, second : Marginals
-            Of disjoint random halves of some rows, or of two samples of one population.
-            Numeric columns have the same bins, which must not come from these rows.
+            Pair counts of two disjoint random halves, or of two samples of one
+            population. Numeric columns must have the same bins, which must not be
+            learned from these rows.
+
+        Returns
+        -------
+        self
+            The fitted estimator.
 
         Examples
         --------
@@ -174,41 +202,41 @@ class CrossFitClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         ...     renyi.Marginals.from_data(X.iloc[part], y.iloc[part])
         ...     for part in np.array_split(order, 2)
         ... ]
-        >>> safe = renyi.CrossFitClassifier().fit_halves(*halves)
-        >>> print(f"{safe.certificate_.bounds['sharp']:.3f}")
+        >>> clf = renyi.CrossFitClassifier().fit_halves(*halves)
+        >>> round(clf.certificate_.bounds["sharp"], 3)
         0.241
         """
         whole = self._checked_estimator()
-        how = self._settings()
-        result = cross_fit_counts(first, second, settings_of(whole), how)
-        one = result.halves[0]
-        self.classes_ = one.classes_
-        self.n_features_in_ = len(one.encoder_.input_names)
-        self.__dict__.pop("feature_names_in_", None)  # of an earlier fit
-        if one.named:
-            self.feature_names_in_ = np.array(one.encoder_.input_names, object)
+        split = self._settings()
+        result = cross_fit_counts(first, second, settings_of(whole), split)
+        half = result.halves[0]
+        self.classes_ = half.classes_
+        self.n_features_in_ = len(half.encoder_.input_names)
+        self.__dict__.pop("feature_names_in_", None)  # from an earlier fit
+        if half.named:
+            self.feature_names_in_ = np.array(half.encoder_.input_names, object)
         self._store(result, whole)
         return self
 
     def _settings(self) -> CrossFitSettings:
-        """Return the parameters as a record, checked."""
+        """Check the parameters, and return them as a record."""
         return CrossFitSettings(self.method, self.confidence, self.random_state)
 
     def _checked_estimator(self) -> RenyiClassifier:
-        """Return an estimator to train, after a look at all parameters."""
+        """Check all parameters, and return a copy of the estimator to train."""
         self._settings()
         given = RenyiClassifier() if self.estimator is None else self.estimator
         if not isinstance(given, RenyiClassifier):
             raise TypeError(
-                "estimator must be a RenyiClassifier, whose scores the certificate is "
-                f"about, not a {type(given).__name__}."
+                "estimator must be a RenyiClassifier, because the certificate is about "
+                f"its scores, not a {type(given).__name__}."
             )
         estimator: RenyiClassifier = clone(given)
         settings_of(estimator)
         return estimator
 
     def _store(self, result: CrossFit, whole: RenyiClassifier) -> None:
-        """Store two classifiers like `whole`, and the one of their mean scores."""
+        """Store a classifier like `whole` for each half, and one for their mean."""
         named = hasattr(self, "feature_names_in_")
 
         def classifier(fit: Fit) -> RenyiClassifier:
@@ -218,7 +246,7 @@ class CrossFitClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
 
         self.halves_ = tuple(classifier(fit) for fit in result.halves)
         self._certificate = result.certificate
-        self.__dict__.pop("classifier_", None)  # of an earlier fit
+        self.__dict__.pop("classifier_", None)  # from an earlier fit
         if result.average is not None:
             self.classifier_ = classifier(result.average)
 
@@ -226,21 +254,24 @@ class CrossFitClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
 
     @property
     def _one(self) -> bool:
-        """Whether it is one scorecard: a fitted model stays what was certified."""
+        """Whether the model is one scorecard.
+
+        A fitted model does not change with `method`: its certificate covers one form.
+        """
         if hasattr(self, "halves_"):
             return hasattr(self, "classifier_")
         return self.method == "average"
 
     def predict(self, X: Any) -> NDArray[Any]:
-        """Class of each row; of a mixture, as one of the two classifiers answers it."""
+        """Return the class of each row; a mixture first tosses a coin for each row."""
         return self._answers("predict", X)
 
     def predict_proba(self, X: Any) -> Floats:
-        """Estimated class probabilities; of a mixture, of the one that answers."""
+        """Return class probabilities, in a mixture those of the chosen classifier."""
         return self._answers("predict_proba", X)
 
     def _answers(self, method: str, X: Any) -> NDArray[Any]:
-        """Ask the one classifier, or for each row the one that its coin says."""
+        """Call a method of the one classifier, or of the one that each coin chooses."""
         check_is_fitted(self)
         if self._one:
             return np.asarray(getattr(self.classifier_, method)(X))
@@ -251,7 +282,7 @@ class CrossFitClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         return np.asarray(np.where(first, *answers))
 
     def rule_proba(self, X: Any, rule: str | None = None) -> Floats:
-        """Probability with which each class is answered at each row."""
+        """Return the probability with which each class is the answer, by row."""
         check_is_fitted(self)
         if self._one:
             return self.classifier_.rule_proba(X, rule)
@@ -260,13 +291,13 @@ class CrossFitClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
 
     @_of_one
     def decision_function(self, X: Any) -> Floats:
-        """Scores: for two classes s(x), positive for the second; else one per class."""
+        """Return the scores of each row; see `RenyiClassifier.decision_function`."""
         check_is_fitted(self)
         return self.classifier_.decision_function(X)
 
     @_of_one
     def explain(self, X: Any) -> pd.DataFrame:
-        """Points that each feature gives each row; see `RenyiClassifier.explain`."""
+        """Return each feature's points, by row; see `RenyiClassifier.explain`."""
         check_is_fitted(self)
         return self.classifier_.explain(X)
 
@@ -274,7 +305,7 @@ class CrossFitClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
 
     @property
     def certificate_(self) -> Certificate:
-        """What is proven of the error, with the confidence."""
+        """The bounds on the error, with their confidence."""
         check_is_fitted(self)
         return self._certificate
 
@@ -288,7 +319,7 @@ class CrossFitClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
     @property
     def rule(self) -> str:
         """The rule of the halves."""
-        if hasattr(self, "halves_"):  # whatever was set since
+        if hasattr(self, "halves_"):  # the rule that was certified
             return self.halves_[0].rule
         return "map" if self.estimator is None else self.estimator.rule
 
@@ -299,9 +330,9 @@ class CrossFitClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         self.classifier_.save(path)
 
     def __sklearn_is_fitted__(self) -> bool:
-        """Tell scikit-learn whether there is a model."""
+        """Return whether the estimator is fitted; scikit-learn calls this."""
         return hasattr(self, "halves_")
 
     def __sklearn_tags__(self) -> Any:
-        """Tell scikit-learn what input is welcome."""
-        return with_welcome_input(super().__sklearn_tags__())
+        """Return scikit-learn's tags, with the kinds of cells that are accepted."""
+        return with_accepted_input(super().__sklearn_tags__())

@@ -1,10 +1,11 @@
-"""MinimaxClassifier: the rule with the smallest provable worst error, as an estimator.
+"""MinimaxClassifier: the rule with the smallest guarantee, as an estimator.
 
-Trained on marginals, it minimises the worst error itself, over all distributions with
-those marginals, where `RenyiClassifier` minimises a quadratic bound on it. The
-marginals of a sample are not those of the population; with `margin` = η the rule is
-trained, and its guarantee holds, for all marginals that are within η standard errors of
-the sample's, which adds ``Σ η |coefficient|`` to what is minimised.
+It minimises the worst-case error itself, over all distributions with the marginals,
+where `RenyiClassifier` minimises a quadratic bound on it.
+
+A sample does not have the marginals of its population. With `margin` = η the guarantee
+holds for all marginals within η standard errors of the sample's. This adds
+``Σ η |coefficient|`` to the objective.
 """
 
 from __future__ import annotations
@@ -29,46 +30,54 @@ Floats = NDArray[np.float64]
 
 
 class RuleClassifier(CountsClassifier):
-    """Base of the classifiers that answer by a `MinimaxRule`."""
+    """Base class for the classifiers that answer by a `MinimaxRule`."""
 
     rule_: MinimaxRule
 
     @property
     def guarantee_(self) -> float:
-        """Proven worst error of `rule_proba`; that of `predict` is at most twice it."""
+        """Guarantee of `rule_proba`; the guarantee of `predict` is twice as large."""
         check_is_fitted(self)
         return self.rule_.guarantee
 
     def rule_proba(self, X: Any) -> Floats:
-        """Probability with which the rule answers each class at each row."""
-        codes = self._codes(X)  # first: it tells whether there is a rule
+        """Return the probability with which the rule answers each class, by row."""
+        codes = self._codes(X)  # first, because it checks that there is a rule
         return self.rule_.of_codes(codes)
 
     def predict_proba(self, X: Any) -> Floats:
-        """Return `rule_proba`: how the rule answers, not how likely each class is."""
+        """Return `rule_proba`: how often the rule answers each class.
+
+        These figures do not estimate how likely each class is.
+        """
         return self.rule_proba(X)
 
     def predict(self, X: Any) -> NDArray[Any]:
-        """Most probable answer of the rule at each row; nothing is drawn."""
+        """Return the most probable answer of the rule at each row, without a draw."""
         codes = self._codes(X)
         best = self.rule_.functions(codes).argmin(axis=1)
         return np.asarray(self.classes_[best])
 
 
 class MinimaxClassifier(RuleClassifier):
-    """Classifier with the smallest worst error that the marginals allow to prove.
+    """Classify by the rule with the smallest guarantee that pair counts can prove.
+
+    Use it when the guarantee itself matters, on tables of up to some hundred
+    categories. It needs a solver (the extra ``exact``) and takes longer than
+    `RenyiClassifier`. Read `guarantee_` together with `note_`: with few rows the
+    guarantee says little about new rows.
 
     Parameters
     ----------
     method : {"lp", "exact", "auto"}, default="lp"
-        How the minimax problem is solved; see `minimax`. "lp" scales to hundreds of
+        How to solve the minimax problem; see `minimax`. "lp" scales to hundreds of
         categories.
     margin : float, default=0.0
-        Standard errors by which every marginal probability may be off. Regularises,
-        and widens the guarantee to all those marginals; with method="lp" only.
+        Standard errors by which every marginal probability may be wrong. It
+        regularises, and extends the guarantee to all those marginals. It needs
+        method="lp".
     class_conditional : bool, default=False
-        Use the pairs of features within each class: a stronger guarantee, from more
-        counts.
+        Use the pair counts within each class: a smaller guarantee, from more counts.
     encoder : Encoder, optional
         How cells become categories.
     time_limit : float, optional
@@ -79,27 +88,35 @@ class MinimaxClassifier(RuleClassifier):
     Attributes
     ----------
     guarantee_ : float
-        Proven worst error of `rule_proba` over all distributions with the marginals
-        (and, with `margin`, all marginals near them). That of `predict` is at most
-        twice as large. It is about the marginals of the training rows, see `note_`;
-        and marginals that are not of rows may be those of no distribution, of which
-        any error is true: method="lp" may not notice, "exact" does.
+        Upper bound on the error rate of `rule_proba` over all populations with the same
+        pair counts (with `margin`, also with similar ones). For `predict` it is twice
+        as large. Counts that were edited or rounded may belong to no population. Then
+        the guarantee is meaningless; method="exact" detects this, "lp" may not.
     note_ : str
-        Why the guarantee says little about the population, where the rows are few: with
-        more categories than rows it tends to 0, and the error on new rows does not.
-        Empty if the rows are many.
+        Why the guarantee says little about new rows, if there are few training rows.
+        With more categories than rows the guarantee tends to 0, unlike the error to
+        expect. Empty if there are enough rows.
     rule_ : MinimaxRule
         The rule.
     result_ : MinimaxResult or None
         The interval around the minimax error; None with a margin.
     classes_, encoder_, marginals_, n_features_in_, feature_names_in_
-        As in every classifier trained from counts.
+        As in `RenyiClassifier`.
+
+    See Also
+    --------
+    minimax : Compute the smallest possible guarantee, and the rule that attains it.
+    RenyiClassifier : Train in closed form, without a solver.
+
+    Notes
+    -----
+    :doc:`/minimax` explains the problem with one data set.
 
     Examples
     --------
     >>> import renyi
     >>> X, y = renyi.datasets.load("votes")
-    >>> clf = MinimaxClassifier().fit(X, y)
+    >>> clf = renyi.MinimaxClassifier().fit(X, y)
     >>> round(clf.guarantee_, 5)
     0.04368
     >>> clf.predict(X[:3]).tolist()
@@ -145,7 +162,8 @@ class MinimaxClassifier(RuleClassifier):
             )
             self.rule_ = self.result_.rule
             return
-        # The polynomial program, with room for noise; an empty cell as if of one row.
+        # The polynomial program, with room for noise. The standard error of an empty
+        # cell is taken as if it had one row.
         ambiguity = Ambiguity.of(m, self.class_conditional)
         b = ambiguity.b
         room = self.margin * np.sqrt(np.maximum(b * (1 - b), 1 / m.n) / m.n)
@@ -161,7 +179,7 @@ class MinimaxClassifier(RuleClassifier):
 
     @property
     def note_(self) -> str:
-        """Why the guarantee says little about the population, where rows are few."""
+        """Why the guarantee says little about new rows, if there are few rows."""
         check_is_fitted(self)
         assert self.marginals_ is not None
         return few_rows(self.marginals_.n, n_indicators(self.marginals_))

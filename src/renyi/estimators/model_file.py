@@ -1,8 +1,9 @@
 """The model file: a `Fit` as JSON that predicts the same to the last bit.
 
-A document contains the settings, how alpha was chosen, the certificate and the
-scorecard. It may come from a stranger: the fields and their types are checked here,
-what is inside the scorecard and the certificate by these themselves.
+A document contains the settings, the choice of alpha, the certificate, what held-out
+rows prove (if any were held out) and the scorecard. It may be untrusted. This module
+checks the fields and their types; the scorecard and the certificates check their own
+contents.
 """
 
 from __future__ import annotations
@@ -41,6 +42,7 @@ _DOCUMENT: Fields = {
     "certificate": (dict,),
     "scorecard": (dict,),
 }
+_HELDOUT: Fields = {"heldout": (dict,)}  # only if rows were held out
 _DIGEST: Fields = {"classes": (str,), "pairs": (str, NoneType)}
 _SETTINGS: Fields = {
     "order": (int,),
@@ -64,7 +66,7 @@ def write(fit: Fit, path: Sink) -> None:
     """Write a model; see `RenyiClassifier.save`."""
     choice = fit.alpha_choice_
     digest = fit.data_digest_
-    document = {
+    document: dict[str, object] = {
         "format": FORMAT,
         "version": VERSION,
         "renyi": __version__,
@@ -76,11 +78,13 @@ def write(fit: Fit, path: Sink) -> None:
         "certificate": fit.certificate_.to_dict(),
         "scorecard": fit.scorecard_.to_dict(),
     }
+    if fit.heldout is not None:
+        document["heldout"] = fit.heldout.to_dict()
     write_json(path, document)
 
 
 def _plain_settings(settings: Settings) -> dict[str, object]:
-    """Return settings as plain values; a seed that is not a number is left out."""
+    """Return the settings as plain values; omit a seed that is not a number."""
     seed = settings.random_state
     weights = settings.class_weight
     plain = {key: _plain(getattr(settings, key)) for key in _SETTINGS}
@@ -104,7 +108,7 @@ def read(path: str | os.PathLike[str]) -> Fit:
 
 
 def _from_document(data: dict[str, Any]) -> Fit:
-    check_fields(data, _DOCUMENT, "document")
+    check_fields(data, _DOCUMENT, "document", _HELDOUT)
     check_fields(data["classifier"], _SETTINGS, "classifier")
     check_fields(data["alpha_choice"], _CHOICE, "alpha_choice")
     card = Scorecard.from_dict(data["scorecard"])
@@ -117,11 +121,13 @@ def _from_document(data: dict[str, Any]) -> Fit:
         raise ValueError(f"its order is {plain['order']!r}, not its scorecard's")
     settings = Settings(**plain)
     classes = column_rules.class_array(card.classes)
-    settings.class_factors(classes, np.ones(len(classes)))  # names of classes
+    # This raises an error if a class weight names an unknown class.
+    settings.class_factors(classes, np.ones(len(classes)))
     digest = None
     if data["data_digest"] is not None:
         check_fields(data["data_digest"], _DIGEST, "data_digest")
         digest = DataDigest(**data["data_digest"])
+    heldout = data.get("heldout")
     return restored(
         settings,
         replace(card, target=data["target"]),
@@ -129,6 +135,7 @@ def _from_document(data: dict[str, Any]) -> Fit:
         Certificate.from_dict(data["certificate"]),
         digest,
         data["named"],
+        None if heldout is None else Certificate.from_dict(heldout),
     )
 
 

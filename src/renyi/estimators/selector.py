@@ -1,6 +1,6 @@
 """RenyiSelector: choose features, then refit a classifier on them by ridge.
 
-How they are chosen is explained in `renyi.selecting`.
+The module `renyi.selecting` explains the choice.
 """
 
 from __future__ import annotations
@@ -30,27 +30,33 @@ Floats = NDArray[np.float64]
 
 
 class RenyiSelector(SelectorMixin, CountsClassifier):
-    """Select features, and refit a classifier on them by ridge.
+    """Select a few features, and train a scorecard on them.
 
-    Forward selection adds, one at a time, the feature that lowers γ most. It needs pair
-    counts alone and finds the best set of its size nearly always. The paper's
-    Algorithm 1 (``method="path"``) penalises the largest point of each feature, and
-    takes many more features or categories.
+    Use it to get a short scorecard, or to rank columns. As a transformer it returns the
+    selected columns; as a classifier it answers by the refitted model. For the error
+    to expect, read `cv_`, which selects anew in each fold. The leave-one-out error of
+    `classifier_` is too small, because it ignores the selection.
+
+    Forward selection adds one feature at a time, the one that lowers γ most. It needs
+    pair counts alone, and finds the best set of its size nearly always. The paper's
+    Algorithm 1 (``method="path"``) penalises the largest point of each feature. It
+    finds the best set less often, and copes with more categories.
 
     Parameters
     ----------
     n_features : int, optional
-        Select exactly so many: the first in order of entry. On a path of penalties
-        those that never enter come later, copies and functions of others last.
+        Number of features to select: the first in order of entry. On the path of
+        Algorithm 1, features that never enter follow; copies and functions of others
+        are last.
     method : {"forward", "path"}, default="forward"
         Forward selection, or the path of penalties of Algorithm 1.
     penalty : {"cv", "cv-1se"} or float, default="cv"
-        What decides if neither `n_features` nor `max_error` is given. "cv" takes the
-        number of features, or the penalty of Algorithm 1, of least held-out risk γ.
-        "cv-1se" takes the fewest features, or the largest penalty, within one standard
-        error of it. Pair counts alone have no rows to hold out: there "cv" takes the
-        number of features of least generalised cross-validation after the refit. A
-        number is the λ of Algorithm 1, and needs ``method="path"``.
+        Used if neither `n_features` nor `max_error` is given. "cv" minimises the
+        held-out risk γ, over numbers of features or over penalties. "cv-1se" takes the
+        fewest features, or the largest penalty, within one standard error of that
+        minimum. From marginals alone no rows can be left out, so "cv" minimises
+        generalised cross-validation after the refit instead. A number is the λ of
+        Algorithm 1, and needs ``method="path"``.
     fit_intercept : bool, default=True
         Whether scores have an intercept without a penalty, in Algorithm 1 and in the
         refit. The paper has none: ``method="path", fit_intercept=False`` is its
@@ -58,25 +64,24 @@ class RenyiSelector(SelectorMixin, CountsClassifier):
     refit_alpha : float or {"auto", "loo"}, default="auto"
         Ridge penalty of the refit, see `RenyiClassifier`.
     max_error : float, optional
-        Select the fewest features, in order of entry, whose refitted model has a
-        certified worst error of at most this, under the rule. Those that enter come
-        first, as for `n_features`; if they do not suffice, all others follow. For more
-        than two classes the refitted model is then not calibrated, which would raise
-        what can be certified of the rule map.
+        Select the fewest features, in order of entry, for which the guarantee of the
+        refitted model is at most this, under the rule. If the features that enter do
+        not suffice, all others follow. With more than two classes the refitted model
+        is then not calibrated, because that would raise the guarantee of the rule map.
     order : int, default=1
-        Number of columns in a feature. At order 2 pairs of columns are selected, from
-        rows or from marginals of order 2; `transform` returns the columns that occur
-        in a selected pair, `features_` names the pairs.
+        Number of columns in a feature. At order 2 it selects pairs of columns, from
+        rows or from marginals of order 2. Then `features_` names the pairs, and
+        `transform` returns all columns that occur in one of them.
     rule : {"map", "renyi", "sharp"}, default="map"
         How the refitted model answers.
     n_folds : int, default=5
-        Number of folds. Their solutions are computed to a relative duality gap of 1e-3
-        at least, since only their risk matters.
+        Number of folds. They are solved to a relative duality gap of 1e-3 or `tol`,
+        whichever is larger, because only their risk matters.
     n_lambdas, ratio, tol : default=30, 0.01, 1e-4
-        Penalties to try, the smallest as a share of the largest, and the relative
-        duality gap to be reached; see `selection_path`.
+        Number of penalties, the smallest as a share of the largest, and the relative
+        duality gap to reach; see `selection_path`.
     max_passes : int, default=30,000
-        Passes over the features after which a penalty is given up, with a
+        Passes over the features after which the solver gives a penalty up, with a
         `sklearn.exceptions.ConvergenceWarning`.
     encoder : Encoder, optional
         How cells become categories.
@@ -88,23 +93,30 @@ class RenyiSelector(SelectorMixin, CountsClassifier):
     features_ : ndarray of str
         The selected features, in order of entry.
     penalty_ : float
-        The penalty at which they were selected; with a number of features, where the
-        last of them entered (NaN, if it needs no points at any penalty). If held-out
-        rows are answered best without any feature, the first to enter is kept, and
-        this is where it did. NaN for a forward selection.
+        The penalty at which they were selected; NaN for a forward selection. With
+        `n_features`, the penalty at which the last of them entered; NaN if it never
+        has points. If held-out rows are answered best without any feature, the first
+        to enter is selected, and this is where it entered.
     path_ : PathResult
         The features in order of entry, with what the first k of them are worth.
     cv_ : CrossValidation or None
-        Held-out risks and mistakes by number of features or by penalty, if these
-        decided. Features are
-        selected anew in each fold: an honest estimate, where leave-one-out of
-        `classifier_` is not.
+        Held-out risk and error rate by number of features, or by penalty; None if no
+        folds were needed.
     classifier_ : RenyiClassifier
-        The refitted model; takes what `transform` returns. Its certificate is
-        ``classifier_.certificate_``, and ``classifier_.save(file)`` keeps it for
+        The refitted model, for tables that `transform` returns. Its guarantee is
+        ``classifier_.certificate_``. Save it with ``classifier_.save(file)``, for
         `RenyiClassifier.load` and ``renyi predict``.
     classes_, encoder_, marginals_, n_features_in_, feature_names_in_
         As for `RenyiClassifier`, of all columns; `marginals_` is None after `fit`.
+
+    See Also
+    --------
+    selection_path : Compute the order of entry alone.
+    PathDisplay : Plot guarantee and correlation against the number of features.
+
+    Notes
+    -----
+    :doc:`/selection` explains how to choose the number of features.
 
     Examples
     --------
@@ -158,7 +170,7 @@ class RenyiSelector(SelectorMixin, CountsClassifier):
     # ---- training
 
     def _settings(self) -> SelectionSettings:
-        """Return the parameters as a record, checked."""
+        """Check the parameters, and return them as a record."""
         names = SelectionSettings.__dataclass_fields__
         return SelectionSettings(**{name: getattr(self, name) for name in names})
 
@@ -187,14 +199,14 @@ class RenyiSelector(SelectorMixin, CountsClassifier):
         count = len(selection.encoder.input_names)
         self._support = np.isin(np.arange(count), selection.columns)
 
-    # ---- answers
+    # ---- prediction
 
     def _get_support_mask(self) -> NDArray[np.bool_]:
         check_is_fitted(self)
         return self._support
 
     def _reduced(self, X: Any) -> Any:
-        """Return the selected columns of a table, as it came, if there is a model."""
+        """Return the selected columns of a table of any accepted type."""
         check_is_fitted(self)
         table = as_table(X)
         validate_data(self, X, reset=False, skip_check_array=True)
@@ -206,22 +218,22 @@ class RenyiSelector(SelectorMixin, CountsClassifier):
         return table[:, places]
 
     def predict(self, X: Any) -> NDArray[Any]:
-        """Answer of the refitted model at each row; X has all columns."""
+        """Return the refitted model's class of each row; X has all columns."""
         table = self._reduced(X)
         return self.classifier_.predict(table)
 
     def predict_proba(self, X: Any) -> Floats:
-        """Class probabilities by the refitted model; X has all columns."""
+        """Return the refitted model's class probabilities; X has all columns."""
         table = self._reduced(X)
         return self.classifier_.predict_proba(table)
 
     def decision_function(self, X: Any) -> Floats:
-        """Scores of the refitted model; X has all columns."""
+        """Return the refitted model's scores; X has all columns."""
         table = self._reduced(X)
         return self.classifier_.decision_function(table)
 
     def inverse_transform(self, X: Any) -> NDArray[Any]:
-        """Put selected columns back in their places; the others are missing.
+        """Return a table of all columns, with missing cells where none was selected.
 
         Parameters
         ----------
@@ -231,7 +243,7 @@ class RenyiSelector(SelectorMixin, CountsClassifier):
         Returns
         -------
         ndarray of shape (n, d)
-            Of floats if X is of numbers, else of objects; NaN in the other columns.
+            Floats if X is numeric, otherwise objects; NaN in the other columns.
         """
         chosen = self.get_support()
         table = np.asarray(X)

@@ -45,10 +45,11 @@ from renyi.sources.arrow import IpcFile, ParquetFile
 from renyi.sources.csv import CsvFile
 from renyi.sources.databases import DatabaseTable
 from renyi.sources.kept_rows import KeptRows
-from renyi.sources.run import Job, Source, Unit
+from renyi.sources.run import Job, RowChoice, Source, Unit, written
 from renyi.sources.spec import CountSpec, family, fitted_text
 from renyi.validation import InputError
 
+_EMPTY_QUERY = "The query returns no rows."
 _FIRST = 2**16  # rows that are looked at first
 _TEXTS = (pa.string(), pa.large_string(), pa.string_view())
 _COSTS = (2, 12, 64)  # bytes in memory of a byte, a cell and a row of a file
@@ -213,34 +214,41 @@ def no_rows(tables: Sequence[TableFile], where: str | None = None) -> ValueError
 
 
 def read_table(
-    path: AnyPath,
+    paths: Paths,
     columns: Sequence[str] | None = None,
     *,
     missing: Iterable[Label] = MISSING_CODES,
     kinds: Mapping[str, str] | None = None,
+    where: str | None = None,
 ) -> pa.Table:
-    """Read a file into memory, if the job may use so much."""
-    table = opened(path)
-    names = table.schema.names
-    wanted = names if columns is None else list(columns)
-    require(table.path, names, wanted)
-    verbatim = (wanted,) if isinstance(table, CsvFile) else ()
-    units = table.units(0, wanted, *verbatim)
-    schema = pa.schema([table.schema.field(name) for name in wanted])
-    read = map if isinstance(table, DatabaseTable) else in_threads
+    """Read the rows of files into memory, if the job may use so much."""
+    if isinstance(paths, (str, os.PathLike, TableFile)):
+        tables = [opened(paths)]
+    else:
+        tables = open_tables(paths)
+    texts = missing_texts(missing)
+    wanted = tables[0].schema.names if columns is None else list(columns)
+    source = _rows(tables, wanted, verbatim=wanted)
+    choice = _choice(tables, where, texts, None)
+    if choice is not None:
+        source = source.chosen(choice)
+    schema = _promoted(tables, wanted)
+    read = in_threads if source.paths else map
     parts = []
     size = 0.0
     share = 0.0
+    units = source.units(wanted)
     for unit, batches in read(lambda unit: (unit, list(unit.read())), units):
         size += sum(map(_training_bytes, batches))
-        share += unit.share
+        share += unit.share / len(tables)
         if size > memory_budget():
-            check_memory(max(size, size / share), f"Holding the rows of {table.path}")
+            of = f"Holding the rows of {tables[0].path}"
+            check_memory(max(size, size / share), of)
         parts += [batch.cast(schema) for batch in batches]
     rows = pa.Table.from_batches(parts, schema).unify_dictionaries()
     if not rows.num_rows:
-        raise no_rows([table])
-    return _typed(table, rows, missing_texts(missing), kinds or {})
+        raise no_rows(tables, where)
+    return _typed(tables[0], rows, texts, kinds or {})
 
 
 def _training_bytes(batch: pa.RecordBatch) -> float:
@@ -284,18 +292,21 @@ def batches(
     missing: Iterable[Label] = MISSING_CODES,
     kinds: Mapping[str, str] | None = None,
     where: str | None = None,
+    choose: RowChoice | None = None,
 ) -> Iterator[pa.Table]:
     """Read files batch by batch, in the order of their rows.
 
-    A column of a CSV file that is not among `kinds` may be of numbers in one batch and
-    of text in another, as its cells are.
+    `where` and `choose` say which rows. A column of a CSV file that is not among
+    `kinds` may be of numbers in one batch and of text in another, as its cells are.
     """
     kinds = kinds or {}
     texts = missing_texts(missing)
     tables = open_tables(paths)
     verbatim = [name for name, kind in kinds.items() if kind == "verbatim"]
-    row_filter = _row_filter(tables, where, texts)
-    source = _rows(tables, columns, row_filter, verbatim)
+    source = _rows(tables, columns, verbatim)
+    choice = _choice(tables, where, texts, choose)
+    if choice is not None:
+        source = source.chosen(choice)
     for unit in source.units(list(source.schema.names if columns is None else columns)):
         for batch in unit.read():
             if batch.num_rows:
@@ -371,11 +382,22 @@ class CountRequest(NamedTuple):
     sql: str | None = None
     weight: str | None = None
     kinds: Mapping[str, str] = MappingProxyType({})
+    choose: RowChoice | None = None
 
     @property
     def needed(self) -> list[str]:
         """The columns that are not features: the target, and the weight."""
         return [self.target] if self.weight is None else [self.target, self.weight]
+
+    @property
+    def wanted(self) -> list[str] | None:
+        """The columns to read; None means all."""
+        features = self.columns
+        if self.encoder.columns:
+            features = self.encoder.feature_names
+        if features is None:
+            return None
+        return list(dict.fromkeys([*features, *self.needed]))
 
 
 def count(
@@ -408,7 +430,7 @@ def _no_rows_error(tables: Sequence[TableFile], request: CountRequest) -> ValueE
     """Return the error for files or a query without rows."""
     if request.sql is None:
         return no_rows(tables, request.where)
-    return ValueError("The query returns no rows.")
+    return ValueError(_EMPTY_QUERY)
 
 
 def _job(
@@ -420,32 +442,19 @@ def _job(
     encoder = request.encoder
     needed = request.needed
     missing = missing_texts(encoder.missing)
-    wanted = encoder.feature_names if encoder.columns else request.columns
-    if wanted is not None:
-        wanted = list(dict.fromkeys([*wanted, *needed]))
-    if request.where is not None and request.sql is not None:
-        raise InputError(
-            "Give a condition or a query, not both.",
-            "where",
-            "sql",
-            python="where=, sql=",
-        )
-    row_filter = None
-    if request.sql is not None:
-        source = query(request.sql, missing, tables)
-        require("The query", source.schema.names, wanted or needed)
-    elif tables:
-        row_filter = _row_filter(tables, request.where, missing)
-        source = _rows(tables, wanted, row_filter)
-        require(tables[0].path, source.schema.names, needed)
-    else:
-        raise InputError("Give the files to read, or a query.", "sql", python="sql=")
+    source = _requested(tables, request)
+    choice = None
+    if request.sql is None:
+        choice = _choice(tables, request.where, missing, request.choose)
+    if choice is not None:
+        source = source.chosen(choice)
     source = _with_floats(source, request.kinds)
-    schema = pa.schema([source.schema.field(n) for n in wanted or source.schema.names])
+    wanted = request.wanted or source.schema.names
+    schema = pa.schema([source.schema.field(name) for name in wanted])
     kinds = {**request.kinds, **column_kinds(encoder)}
     texts = set[str]()
     if request.sql is None:
-        text_kinds = _text_kinds(tables[0], schema.names, missing, row_filter)
+        text_kinds = _text_kinds(tables[0], schema.names, missing, choice)
         texts = _undecided(text_kinds, kinds, needed) - {request.weight}
     spec = CountSpec.of(
         schema,
@@ -456,6 +465,50 @@ def _job(
         texts,
     )
     return Job(source, _with_kinds(spec, kinds), progress)
+
+
+def check_one_choice(where: str | None, sql: str | None) -> None:
+    """Raise an error if both a condition and a query say which rows to read."""
+    if where is not None and sql is not None:
+        raise InputError(
+            "Give a condition or a query, not both.",
+            "where",
+            "sql",
+            python="where=, sql=",
+        )
+
+
+def _requested(tables: Sequence[TableFile], request: CountRequest) -> Source:
+    """Return the rows of files or of a query, whatever condition they meet."""
+    check_one_choice(request.where, request.sql)
+    if request.sql is not None:
+        source = query(request.sql, missing_texts(request.encoder.missing), tables)
+        require("The query", source.schema.names, request.wanted or request.needed)
+        return source
+    if not tables:
+        raise InputError("Give the files to read, or a query.", "sql", python="sql=")
+    source = _rows(tables, request.wanted)
+    require(tables[0].path, source.schema.names, request.needed)
+    return source
+
+
+def save_rows(
+    tables: Sequence[TableFile], sql: str | None, missing: frozenset[str], place: Path
+) -> IpcFile:
+    """Write the rows of a query or a database to a file, and return it.
+
+    A second reading of a query or of PostgreSQL may have the rows in another order.
+    """
+    source = _rows(tables) if sql is None else query(sql, missing, tables)
+    units = source.units(source.schema.names)
+    batches = (batch for unit in units for batch in unit.read())
+    rows = 0
+    with place.open("wb") as stream:
+        for batch in written(batches, stream):
+            rows += batch.num_rows
+    if not rows:
+        raise no_rows(tables) if sql is None else ValueError(_EMPTY_QUERY)
+    return IpcFile(place)
 
 
 def _database_name(path: Paths | None) -> str:
@@ -522,20 +575,16 @@ def _with_floats(source: Source, kinds: Mapping[str, str]) -> Source:
 def _rows(
     tables: Sequence[TableFile],
     columns: Sequence[str] | None = None,
-    row_filter: duckdb.RowFilter | None = None,
     verbatim: Collection[str] = (),
 ) -> Source:
-    """Return files, whose columns agree, as one source of the rows that are asked for.
+    """Return files, whose columns agree, as one source.
 
     `columns` are those that are needed, in this order, all by default; the cells of
     `verbatim` columns of CSV files keep the spaces around them.
     """
     first = tables[0].path
     names = tables[0].schema.names
-    wanted = names
-    more = [] if row_filter is None else row_filter.columns
-    if columns is not None:
-        wanted = list(dict.fromkeys([*columns, *more]))
+    wanted = names if columns is None else list(columns)
     for table in tables:
         require(table.path, table.schema.names, wanted)
         if columns is None:
@@ -549,10 +598,7 @@ def _rows(
                 yield from table.units(file, columns)
 
     paths = tuple(table.path for table in tables if isinstance(table.path, Path))
-    source = Source(_one_schema(tables, wanted), units, paths)
-    if row_filter is None:
-        return source
-    return source.mapped(row_filter.matching, needed=more, some_rows=True)
+    return Source(_one_schema(tables, wanted), units, paths)
 
 
 def _one_schema(tables: Sequence[TableFile], columns: list[str]) -> pa.Schema:
@@ -577,45 +623,32 @@ def _one_schema(tables: Sequence[TableFile], columns: list[str]) -> pa.Schema:
     return pa.schema([(name, types[name][0]) for name in columns])
 
 
+def _promoted(tables: Sequence[TableFile], columns: Sequence[str]) -> pa.Schema:
+    """Return types that contain those of the columns in all files."""
+    own = [pa.schema([t.schema.field(name) for name in columns]) for t in tables]
+    return pa.unify_schemas(own, promote_options="permissive")
+
+
 def _text_kinds(
     table: TableFile,
     columns: list[str],
     missing: frozenset[str],
-    row_filter: duckdb.RowFilter | None = None,
+    choose: RowChoice | None = None,
 ) -> dict[str, TextKind]:
     """Return what the first records of a CSV file hold; nothing for other formats.
 
-    With a filter, only rows that it keeps are looked at, as in any later pass.
+    Only rows that are chosen are looked at, as in any later pass.
     """
     if not columns or not isinstance(table, CsvFile):
         return {}
     kinds = {name: TextKind() for name in columns}
-    needed = columns if row_filter is None else [*columns, *row_filter.columns]
-    batch = table.sample(list(dict.fromkeys(needed)))
+    batch = table.sample(columns)
     if batch is not None:
-        batch = batch if row_filter is None else row_filter.matching(batch)
+        if choose is not None:
+            batch = batch.filter(pa.array(choose(0, 0, batch.num_rows)))
         for name in columns:
             kinds[name].look_at(batch.column(name), missing)
     return kinds
-
-
-def _row_filter(
-    tables: Sequence[TableFile], where: str | None, missing: frozenset[str]
-) -> duckdb.RowFilter | None:
-    """Return the filter of a condition in SQL on the rows of files, if there is one."""
-    if where is None:
-        return None
-    columns = duckdb.mentioned_columns(where, tables[0].schema.names)
-    fields = [tables[0].schema.field(name) for name in columns]
-    if not isinstance(tables[0], CsvFile):
-        return duckdb.RowFilter(where, pa.schema(fields))
-    types = _whole_types(tables, columns, missing)
-    schema = pa.schema([(name, types[name]) for name in columns])
-
-    def read(batch: pa.RecordBatch) -> list[pa.Array]:
-        return [_read_as(f, batch.column(f.name), missing) for f in schema]
-
-    return duckdb.RowFilter(where, schema, read)
 
 
 _TYPES = {"integers": pa.int64(), "numbers": pa.float64(), "words": pa.string()}
@@ -653,12 +686,7 @@ def query(sql: str, missing: frozenset[str], files: Sequence[TableFile] = ()) ->
 
 
 def _as_data(tables: Sequence[TableFile], missing: frozenset[str]) -> Any:
-    """Return files as a table for DuckDB.
-
-    Of CSV files DuckDB is given cells that were read here, with the types that their
-    columns begin with: it would guess other quotes and types than renyi does, yes and
-    no as truths, codes such as 007 as numbers.
-    """
+    """Return files as a table for DuckDB."""
     paths = [str(table.path) for table in tables]
     if isinstance(tables[0], ParquetFile):
         return duckdb.parquet_scan(paths)
@@ -666,22 +694,68 @@ def _as_data(tables: Sequence[TableFile], missing: frozenset[str]) -> Any:
         from pyarrow import dataset
 
         return dataset.dataset(paths, format="ipc")
-    source = _rows(tables)
-    names = source.schema.names
-    kinds = _text_kinds(tables[0], names, missing)
-    schema = pa.schema([(name, _TYPES[kinds[name].name]) for name in names])
+    return _stream(tables, tables[0].schema.names, missing)
+
+
+def _choice(
+    tables: Sequence[TableFile],
+    where: str | None,
+    missing: frozenset[str],
+    choose: RowChoice | None,
+) -> RowChoice | None:
+    """Return the choice of the rows that meet a condition in SQL, and are chosen."""
+    if where is None:
+        return choose
+    columns = duckdb.mentioned_columns(where, tables[0].schema.names)
+    number = "row number"
+    while any(number in text.lower() for text in (where, *columns)):
+        number += "_"
+    stream = _stream(tables, columns, missing, number)
+    meeting = duckdb.Condition(where, stream, number).rows().chosen
+    if choose is None:
+        return meeting
+    return lambda file, start, rows: (
+        meeting(file, start, rows) & choose(file, start, rows)
+    )
+
+
+def _stream(
+    tables: Sequence[TableFile],
+    columns: list[str],
+    missing: frozenset[str],
+    number: str | None = None,
+) -> duckdb.Stream:
+    """Return columns of files for DuckDB, and with a name also numbers of the rows.
+
+    Of CSV files DuckDB is given cells that were read here: it would guess other quotes
+    and types than renyi does, yes and no as truths, codes such as 007 as numbers.
+    """
+    read = columns or tables[0].schema.names[:1]
+    source = _rows(tables, read)
+    schema = _promoted(tables, columns)
+    if isinstance(tables[0], CsvFile):
+        types = _whole_types(tables, columns, missing)
+        schema = pa.schema([(name, types[name]) for name in columns])
+    whole = schema if number is None else schema.append(pa.field(number, pa.int64()))
 
     def batches() -> Iterator[pa.RecordBatch]:
-        for unit in source.units(names):
+        for unit in source.units(read):
+            start = unit.start or 0
             for batch in unit.read():
                 cells = [_read_as(f, batch.column(f.name), missing) for f in schema]
-                yield pa.RecordBatch.from_arrays(cells, schema=schema)
+                if number is not None:
+                    rows = duckdb.row_numbers(unit.file, start, batch.num_rows)
+                    cells.append(pa.array(rows))
+                start += batch.num_rows
+                yield pa.RecordBatch.from_arrays(cells, schema=whole)
 
-    return duckdb.Stream(schema, batches)
+    return duckdb.Stream(whole, batches)
 
 
 def _read_as(field: pa.Field, column: pa.Array, missing: frozenset[str]) -> pa.Array:
-    """Return text as a type, what means missing as null."""
+    """Return text of CSV files as a type, what means missing as null; others as is."""
+    if column.type != csv.TEXT:
+        return column.cast(field.type)
     coded = pa.types.is_dictionary(column.type)
     texts = without(column.dictionary if coded else column, missing)
     try:
