@@ -5,7 +5,7 @@ The bound of the discrete Chebyshev classifier needs pairs along a tree, with th
 depend on each other along cycles. Which of the two is smaller is computed here on small
 tables:
 
-* *2γ* of the minimiser, without penalty, from the pairs P(X_i, X_j) and P(X_i, Y);
+* *2γ* of the minimiser, without penalty, from the pair tables P(X_i, X_j), P(X_i, Y);
 * the smallest worst error given P(X_i, X_j, Y) along a spanning tree, exactly, for every
   spanning tree (three of three columns, sixteen of four): the best of them is the
   smallest bound that any DCC on a tree can have;

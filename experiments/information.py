@@ -206,7 +206,9 @@ def report(results: Mapping[str, Any], settings: Mapping[str, Any]) -> Report:
     bounds = pd.DataFrame(
         [
             _inequality(frame, "worst ≤ max H(Y|X), bits", "information", "bits", 1),
-            _inequality(frame, "worst of a draw ≤ max H(Y|X), nats", "drawn", "nats", 1),
+            _inequality(
+                frame, "worst of a draw ≤ max H(Y|X), nats", "drawn", "nats", 1
+            ),
             _inequality(frame, "worst(δ̃) ≤ 2θ", "renyi", "theta", 2),
             _inequality(frame, "worst(δ̃map) ≤ 4θ", "map", "theta", 4),
         ]
@@ -218,8 +220,8 @@ def report(results: Mapping[str, Any], settings: Mapping[str, Any]) -> Report:
         "error is smaller by more than 1e-6, for the same way of answering.",
         "Every worst error is exact, by a linear program over all outcomes. Ties of "
         "the likeliest class count as errors.",
-        "Both principles rest on programs over all outcomes of a table. The closed form "
-        "from pair counts exists for the HGR principle only.",
+        "Both principles rest on programs over all outcomes of a table. Only the HGR "
+        "principle has a closed form from pair counts.",
         machine(),
     ]
     tables = {"Worst errors": errors, "Bounds": bounds}

@@ -354,9 +354,7 @@ class _ForwardChooser(_Chooser):
 
     def _by_folds(self, folds: Floats) -> tuple[Places, float]:
         assert self.rows is not None
-        self.cv = cross_validate_forward(
-            self.rows, forward_counts(self.problem), folds
-        )
+        self.cv = cross_validate_forward(self.rows, forward_counts(self.problem), folds)
         one_error = self.settings.penalty == "cv-1se"
         return self._first(int(self.cv.n_features[self.cv.best(one_error)]))
 

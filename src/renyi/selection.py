@@ -430,7 +430,7 @@ def nested_fits(counts: CountsProblem, alpha: float) -> NestedFits:
 
 
 def _growing_points(inverse: Floats, Y: Floats, starts: Places) -> Iterator[Floats]:
-    """Yield the points of the first feature, of the first two, …: one array, changed."""
+    """Yield the points of the first 1, 2, … features, always in the same array."""
     Z = np.zeros_like(Y)
     for begin, end in pairwise(starts.tolist()):
         Z[:end] += inverse[begin:end, :end].T @ Y[begin:end]

@@ -155,7 +155,9 @@ def test_summary_of_known_errors():
 
 
 def test_a_column_that_only_some_splits_have():
-    results = {f"votes {k} all": {"δ̃map": outcome(0.2), "SVM": outcome(0.1)} for k in "012"}
+    results = {
+        f"votes {k} all": {"δ̃map": outcome(0.2), "SVM": outcome(0.1)} for k in "012"
+    }
     results["votes 2 all"]["SVM₂"] = outcome(0.05)
     frame = table1.tidy(results)
     assert table1.best(frame)["best of the others"].to_list() == ["SVM 10.00"]
@@ -251,13 +253,18 @@ def test_mrmr_passes_over_a_copy():
 def test_selection_on_a_split():
     rows = pd.DataFrame(selection.work("votes 0 all", {"seed": 0}))
     assert set(rows["method"]) == set(selection.METHODS)
-    assert rows.groupby("method")["k"].apply(list).map(len).to_list() == [16, 16, 16]
+    assert rows.groupby("method")["k"].apply(list).map(len).to_list() == [16] * 4
+    two = rows[(rows["k"] == 2) & (rows["method"] == "mutual information")].iloc[0]
     whole = rows[rows["k"] == 16]
     split = table1.split_of("votes 0 all", 0)
     clf = renyi.RenyiClassifier().fit(split.X, split.y)
     wrong = (clf.predict(split.X_test) != split.y_test).mean()
     np.testing.assert_allclose(whole["error"], wrong)
     np.testing.assert_allclose(whole["bound"], clf.certificate_.bounds["sharp"])
+    names = rankings.by_information(renyi.Marginals.from_data(split.X, split.y))[:2]
+    texts = split.X.fillna("?")[names].agg(" ".join, axis=1)
+    assert two["information"] == pytest.approx(mutual_info_score(texts, split.y))
+    assert rows.loc[rows["k"] > 3, "information"].isna().all()
     single = rows[(rows["k"] == 1) & (rows["method"] == "mRMR")].iloc[0]
     name = rankings.by_mrmr(renyi.Marginals.from_data(split.X, split.y))[:1]
     clf = renyi.RenyiClassifier().fit(split.X[name], split.y)
@@ -267,8 +274,15 @@ def test_selection_on_a_split():
 
 def test_report_of_the_selection(tmp_path):
     results = {
-        f"{name} {k}": [
-            {"method": method, "k": n, "error": e, "sharp": e + 0.1, "bound": 0.3}
+        f"{name} {k} all": [
+            {
+                "method": method,
+                "k": n,
+                "error": e,
+                "sharp": e + 0.1,
+                "bound": 0.3,
+                "information": 0.25,
+            }
             for method in selection.METHODS
             for n in (1, 2)
         ]
@@ -279,7 +293,7 @@ def test_report_of_the_selection(tmp_path):
     report = selection.report(results, settings)
     report.write(tmp_path, settings)
     table = pd.read_csv(tmp_path / "table.csv")
-    assert len(table) == 12
+    assert len(table) == 16
     np.testing.assert_allclose(table["error"], 0.2)
     np.testing.assert_allclose(table["standard error"], 0.1)
     np.testing.assert_allclose(table["exceeded"], 0.5)
@@ -290,17 +304,25 @@ def test_figure_of_the_selection_shows_every_point():
     from matplotlib.figure import Figure
 
     rows = [
-        {"method": method, "k": k, "error": 0.1 / k, "sharp": 0.1, "bound": 0.4 / k}
+        {
+            "method": method,
+            "k": k,
+            "error": 0.1 / k,
+            "sharp": 0.1,
+            "bound": 0.4 / k,
+            "information": None,
+        }
         for method in selection.METHODS
         for k in (1, 2, 3)
     ]
     figure = Figure(layout="constrained")
-    selection._draw(figure, selection.summary({"votes 0 all": rows, "votes 1 all": rows}))
+    results = {"votes 0 all": rows, "votes 1 all": rows}
+    selection._draw(figure, selection.summary(results))
     figure.draw_without_rendering()
     for axes, top in zip(figure.axes, (10, 40), strict=True):
         assert axes.get_ylim()[0] == 0 and axes.get_ylim()[1] > 1.04 * top
         assert all(float(tick).is_integer() for tick in axes.get_xticks())
-        assert len({line.get_linestyle() for line in axes.lines}) == 3
+        assert len({line.get_linestyle() for line in axes.lines}) == 4
 
 
 # ---- run time

@@ -76,9 +76,9 @@ def test_least_information_is_a_saddle_point_of_log_loss(n_classes):
         loss = -np.log(np.maximum(result.rule, 1e-300))
         assert result.rule.sum(axis=1) == pytest.approx(np.ones(len(result.rule)))
         assert largest_loss(joint, loss) == pytest.approx(result.entropy, abs=1e-5)
-        assert result.entropy >= information.entropy(
-            joint.reshape(-1, n_classes)
-        ) - 1e-7
+        assert (
+            result.entropy >= information.entropy(joint.reshape(-1, n_classes)) - 1e-7
+        )
 
 
 @pytest.mark.parametrize("n_classes", [2, 3])
