@@ -6,9 +6,9 @@ depend on each other along cycles. Which of the two is smaller is computed here 
 tables:
 
 * *2γ* of the minimiser, without penalty, from the pair tables P(X_i, X_j), P(X_i, Y);
-* the smallest worst error given P(X_i, X_j, Y) along a spanning tree, exactly, for every
-  spanning tree (three of three columns, sixteen of four): the best of them is the
-  smallest bound that any DCC on a tree can have;
+* the smallest worst error given P(X_i, X_j, Y) along a spanning tree, exactly, for
+  every spanning tree (three of three columns, sixteen of four). The best of them is
+  the smallest bound that any DCC on a tree can have;
 * whether the table is separable (γ = θ).
 
 A tree's tables hold pairs within each class, of which 2γ knows nothing: neither bound
