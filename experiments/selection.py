@@ -144,8 +144,8 @@ def report(results: Mapping[str, Any], settings: Mapping[str, Any]) -> Report:
     }
     notes = [
         "Features are ordered on the training rows by forward selection of γ, by "
-        "Algorithm 1, by mutual information with the class, and by mRMR. The "
-        "classifier is the same for all four: δ̃map trained on the first k, its ridge by "
+        "Algorithm 1, by mutual information with the class, and by mRMR. All four have "
+        "the same classifier, δ̃map trained on the first k with its ridge penalty by "
         "leave-one-out.",
         "The certificate is that of δ̃sharp, 2γ, at the training marginals; table.csv "
         "has every k, the expected test error of δ̃sharp, and how often it exceeded "
