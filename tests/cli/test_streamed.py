@@ -89,7 +89,7 @@ def test_streams_count_as_rows_in_memory_do(ending: str, case: str, good: Good) 
     )
     assert built("m.renyi") == m
     assert "Dropped 5 rows" in done.err
-    assert re.search(r"'number' .39[05] different values. may identify", done.err)
+    assert re.search(r"'number' .(395|284) different values. may identify", done.err)
 
 
 def test_a_note_on_the_first_rows_says_so(
