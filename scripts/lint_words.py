@@ -91,7 +91,6 @@ NOT_YET = {  # paths that are not clean yet; to be emptied
     "src/renyi/fitting.py",
     "src/renyi/genotypes",
     "src/renyi/report",
-    "src/renyi/solvers/calibration.py",
     "src/renyi/sources",
 }
 
