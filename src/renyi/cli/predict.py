@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -20,6 +20,7 @@ import pandas as pd
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from renyi.certificates.heldout import UNKNOWN
 from renyi.cli import inputs, output, streams
 from renyi.cli.output import Facts, Meter, Recorded, Write
 from renyi.cli.parser import WRITTEN, Args
@@ -53,7 +54,7 @@ def run(args: Args, recorded: Recorded) -> None:
     place = output.check_out(args, args.out, WRITTEN)
     clf = inputs.load_model(args.model)
     with streams.opened_rows(args, clf.encoder_) as opened:
-        rows = _requested_rows(args, clf, opened)
+        rows = requested_rows(args, clf, opened)
         _print_answers(args, recorded, rows, place)
 
 
@@ -161,7 +162,7 @@ class RowsToAnswer:
         return table.select(self.features), pa.table(copied), truth
 
 
-def _requested_rows(args: Args, clf: Fit, opened: streams.OpenedRows) -> RowsToAnswer:
+def requested_rows(args: Args, clf: Fit, opened: streams.OpenedRows) -> RowsToAnswer:
     """Return the rows to answer; warn of the columns that are not used."""
     tables = opened.tables
     features = list(clf.encoder_.input_names)
@@ -261,15 +262,17 @@ def _answer_all(
     """Answer batch after batch; return the number of rows, and the errors if known."""
     begun = time.monotonic()
     unseen = np.zeros((2, len(rows.clf.encoder_.single.columns)), np.int64)
+    classes = streams.TargetClasses(rows.clf)
+    texts = np.array([*classes.texts, None], object)  # the last of an unknown class
     count = judged = unknown = wrong = 0
     for X, ids, truth in rows.batches():
         unseen += unseen_cells(rows.clf, X)
         table = _answers(args, rows.clf, X, ids)
         if truth is not None:
-            classes, given = _classes_of(truth, rows.clf)
-            judged += int(given.sum())
-            unknown += int((classes[given] == None).sum())  # noqa: E711, cell by cell
-            wrong += int((_texts(table[PREDICTION]) != classes)[given].sum())
+            present, places = classes.places(truth)
+            judged += len(places)
+            unknown += int((places == UNKNOWN).sum())
+            wrong += int((_texts(table[PREDICTION])[present] != texts[places]).sum())
         write(table)
         count += len(table)
         seconds = max(time.monotonic() - begun, 1e-9)
@@ -295,8 +298,7 @@ def _answers(args: Args, clf: Fit, X: pa.Table, ids: pa.Table) -> pd.DataFrame:
     Probabilities have four digits in CSV, and all of them in Parquet and JSON.
     """
     full = args.out.endswith(".parquet") if args.out else args.json
-    # Integers with missing cells stay integers.
-    kept = {n: ids[n].to_pandas(types_mapper=_NULLABLE.get) for n in ids.column_names}
+    kept = copied_columns(ids)
     codes = clf.encoder_.transform(X)
     answers = clf.classes_[clf.answers(codes, args.prevalence)]
     columns: dict[str, Any] = {PREDICTION: answers}
@@ -312,12 +314,22 @@ def _answers(args: Args, clf: Fit, X: pa.Table, ids: pa.Table) -> pd.DataFrame:
             columns["score"] = scores
         else:
             columns |= {f"score_{t}": s for t, s in zip(texts, scores.T, strict=True)}
-    for name in kept.keys() & columns.keys():
+    check_output_names(kept, columns)
+    return pd.DataFrame({**kept, **columns})
+
+
+def copied_columns(ids: pa.Table) -> dict[str, pd.Series]:
+    """Return the columns to copy; integers with missing cells stay integers."""
+    return {n: ids[n].to_pandas(types_mapper=_NULLABLE.get) for n in ids.column_names}
+
+
+def check_output_names(ids: Collection[str], names: Collection[str]) -> None:
+    """Reject a column to copy that has the name of another output column."""
+    for name in {*ids} & {*names}:
         raise ValueError(
             f"The --id column {name!r} has the same name as an output column: rename "
             "it in the file."
         )
-    return pd.DataFrame({**kept, **columns})
 
 
 # ---- labels of the rows
@@ -364,24 +376,6 @@ def _where(names: Sequence[str], counts: NDArray[np.int64]) -> str:
     most = f"in {names[int(counts.argmax())]!r}"
     columns = np.count_nonzero(counts)
     return most if columns == 1 else f"in {columns:,} columns, most of them {most}"
-
-
-def _classes_of(
-    truth: pa.ChunkedArray, clf: Fit
-) -> tuple[NDArray[Any], NDArray[np.bool_]]:
-    """Return the text of the class that each cell means, and which cells have one.
-
-    It is None where there is no class, and where the model does not know it.
-    """
-    cells = truth.combine_chunks().dictionary_encode()
-    values = cells.dictionary.to_pylist()
-    values = [v if isinstance(v, (str, int, float)) else str(v) for v in values]
-    places = cells.indices.fill_null(len(values)).to_numpy()
-    labels = clf.classes_.tolist()
-    texts = np.array([*inputs.known_classes(values, labels), None], object)
-    missing = missing_texts(clf.encoder_.missing)
-    given = [v == v and label_text(v) not in missing for v in values]
-    return texts[places], np.array([*given, False])[places]
 
 
 def _texts(predictions: pd.Series) -> NDArray[Any]:
