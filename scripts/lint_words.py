@@ -87,11 +87,9 @@ NOT_YET = {  # paths that are not clean yet; to be emptied
     "src/renyi/cli/report.py",
     "src/renyi/cli/select.py",
     "src/renyi/cli/streams.py",
-    "src/renyi/crossfitting.py",
     "src/renyi/encoding",
     "src/renyi/fitting.py",
     "src/renyi/report",
-    "src/renyi/selecting.py",
     "src/renyi/solvers/calibration.py",
     "src/renyi/sources",
 }

@@ -10,6 +10,9 @@ from renyi.genotypes.model import GenotypeModel
 class GenotypeClassifier(GenotypeModel, ClassifierMixin, BaseEstimator):
     """Classify genotypes into two classes, with points for every variant and genotype.
 
+    Use it for many more variants than samples, from PLINK files that `read_genotypes`
+    reads. The error to expect is `loo_error_`.
+
     Parameters
     ----------
     alpha : float or "auto", default="auto"
@@ -57,6 +60,15 @@ class GenotypeClassifier(GenotypeModel, ClassifierMixin, BaseEstimator):
     calibration_ : Calibration or None
         How scores become probabilities, fitted to `left_out_`.
     classes_ : ndarray of shape (2,)
+
+    See Also
+    --------
+    read_genotypes : Read the genotypes of a study.
+    GenotypeScores : The model as a file of points.
+
+    Notes
+    -----
+    :doc:`/guides/genetics` is a complete example.
 
     Examples
     --------

@@ -101,6 +101,9 @@ class Scored(NamedTuple):
 class GenotypeScores:
     """A model of genotypes that any program can use: points, variants and alleles.
 
+    It scores the samples of other files. It matches their variants by id or position,
+    and by alleles.
+
     Parameters
     ----------
     variants : DataFrame
@@ -123,6 +126,10 @@ class GenotypeScores:
         From scores to probabilities.
     meta : dict
         Other plain values, stored with the model.
+
+    See Also
+    --------
+    GenotypeClassifier : Train such a model.
 
     Examples
     --------
