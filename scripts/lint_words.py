@@ -83,7 +83,6 @@ NOT_YET = {  # paths that are not clean yet; to be emptied
     "src/renyi/encoding",
     "src/renyi/fitting.py",
     "src/renyi/report",
-    "src/renyi/solvers/calibration.py",
     "src/renyi/sources",
 }
 
