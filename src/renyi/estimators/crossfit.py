@@ -114,7 +114,7 @@ class CrossFitClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
     Notes
     -----
     The rows must be independent of each other, and without weights. See
-    :doc:`/certificates` for the kinds of error figures.
+    :doc:`/kinds` for the kinds of certificates.
 
     Examples
     --------
