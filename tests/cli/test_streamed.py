@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import tempfile
 import tracemalloc
@@ -88,7 +89,7 @@ def test_streams_count_as_rows_in_memory_do(ending: str, case: str, good: Good) 
     )
     assert built("m.renyi") == m
     assert "Dropped 5 rows" in done.err
-    assert "'number' has" in done.err
+    assert re.search(r"'number' .(395|284) different values. may identify", done.err)
 
 
 def test_a_note_on_the_first_rows_says_so(
@@ -98,7 +99,9 @@ def test_a_note_on_the_first_rows_says_so(
     monkeypatch.setattr(files, "_FIRST", 100)
     words = ("t.parquet", "--target", "y", "--id", "id", "--out", "m.renyi")
     told = good("marginals", "build", *words).err
-    assert "'number' has 95 different values in the first 95 rows" in told
+    assert (
+        "'number' (95 different values) may identify rows, going by the first" in told
+    )
 
 
 TARGETS: dict[str, tuple[Any, Any]] = {
@@ -322,9 +325,9 @@ def test_a_weight_may_be_a_missing_code(more: tuple[str, ...], good: Good) -> No
 @pytest.mark.parametrize("command", [("fit",), ("predict",), ("marginals", "build")])
 def test_help_names_every_format(command: tuple[str, ...], good: Good) -> None:
     text = good(*command, "--help").out
-    endings = [".csv", ".csv.gz", ".tsv", ".txt", ".parquet", ".arrow"]
+    endings = [".csv", ".tsv", ".txt", ".gz", ".parquet", ".arrow"]
     assert [each for each in endings if each not in text] == []
-    assert "DuckDB or SQLite file" in " ".join(text.split())
+    assert "a database (file, or postgresql://" in " ".join(text.split())
 
 
 def test_a_moderate_file_is_fitted_on_rows(good: Good) -> None:

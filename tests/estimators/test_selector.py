@@ -469,7 +469,7 @@ def test_folds_of_forward_selection_are_models_of_the_other_rows():
         risks += held_out[0] / 150
         mistakes += held_out[1] / 150
     np.testing.assert_allclose(cv.risks, risks, atol=1e-8)
-    np.testing.assert_allclose(cv.mistakes, mistakes, atol=1e-12)
+    np.testing.assert_allclose(cv.error_rates, mistakes, atol=1e-12)
     assert cv.n_features.tolist() == [1, 2, 3, 4, 5, 6]
 
 
