@@ -93,7 +93,7 @@ def _margin(joint: Floats, edge: tuple[int, int]) -> Floats:
     """Return P(X_i, X_j, Y), the axes in this order."""
     i, j = edge
     others = tuple(k for k in range(joint.ndim - 1) if k not in edge)
-    margin = joint.sum(axis=others)
+    margin: Floats = joint.sum(axis=others)
     return margin if i < j else margin.swapaxes(0, 1)
 
 
@@ -110,7 +110,7 @@ def ring(d: int, k: int, noise: float, random: np.random.Generator) -> Floats:
             weight = random.gamma(2.0)
             joint[(*x, sum(x) - k)] = weight * (1 - noise / 2)
             joint[(*x, 1 - sum(x) + k)] = weight * noise / 2
-    return joint / joint.sum()
+    return np.asarray(joint / joint.sum())
 
 
 def drawn(kind: str, repetition: int, seed: int) -> Floats:
@@ -198,7 +198,7 @@ def _draw(figure: Any, frame: pd.DataFrame) -> None:
     some = frame[frame["separable"]]
     for kind, part in some.groupby("kind", sort=False):
         axes.plot(100 * part["tree"], 100 * part["renyi"], "o", ms=3, label=kind)
-    top = 100 * float(some[["tree", "renyi"]].max(axis=None))
+    top = 100 * some[["tree", "renyi"]].to_numpy().max()
     axes.plot([0, top], [0, top], color="black", linewidth=0.8)
     axes.set_xlabel("bound of the best tree, %")
     axes.set_ylabel("2γ, %")

@@ -98,13 +98,13 @@ def least_informed(ambiguity: Ambiguity) -> LeastInformed:
     answer = interior_points(cost, matrix, right, cones, clarabel_settings())
     if str(answer.status) not in SOLVED:
         raise ValueError(f"The cone solver returned {answer.status}.")
-    p = np.zeros(len(X) * K)
-    p[where] = np.maximum(np.array(answer.x[:n]), 0)
+    mass = np.zeros(len(X) * K)
+    mass[where] = np.maximum(np.array(answer.x[:n]), 0)
+    p = mass.reshape(len(X), K)
     multiplier = np.zeros(len(ambiguity.b))
     multiplier[rows] = np.array(answer.z[: len(rows)])
     values = ambiguity.functions(multiplier, X)
     values[~ambiguity.possible(X)] = np.inf
-    p = p.reshape(len(X), K)
     return LeastInformed(X, p, entropy(p), softmax(-values, axis=1))
 
 
@@ -263,7 +263,7 @@ def _inequality(
 def _draw(figure: Any, frame: pd.DataFrame) -> None:
     axes = figure.add_subplot()
     axes.plot(frame["map"], frame["information"], "o", markersize=3)
-    top = float(frame[["map", "information"]].max(axis=None))
+    top = frame[["map", "information"]].to_numpy().max()
     axes.plot([0, top], [0, top], color="black", linewidth=0.8)
     axes.set_xlabel("worst error, likeliest class by minimum HGR correlation")
     axes.set_ylabel("worst error, likeliest class by minimum information")

@@ -67,13 +67,14 @@ def work(key: str, settings: Mapping[str, Any]) -> list[Row]:
     split = table1.split_of(key, settings["seed"])
     m = Marginals.from_data(split.X, split.y)
     codes = m.encoder.transform(split.X)
+    labels = split.y.to_numpy()
     rows = []
     for method, names in orders(m).items():
         places = [m.feature_names.index(name) for name in names]
         for k in numbers(len(names)):
             joint = None
             if k <= _ENUMERATED:
-                joint = rankings.joint_information(codes[places[:k]], split.y)
+                joint = rankings.joint_information(codes[places[:k]], labels)
             row = {"method": method, "k": k, "information": joint}
             rows.append({**row, **_tested(split, names[:k])})
     return rows

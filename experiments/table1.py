@@ -357,7 +357,7 @@ def _by_set(table: pd.DataFrame, cell: Any) -> pd.DataFrame:
     cells = {(r.dataset, r.recipe, r.classifier): cell(r) for r in renamed.itertuples()}
     classifiers = [c for c in COLUMNS if c in set(table["classifier"])]
     out = pd.DataFrame({"classifier": classifiers})
-    for name, recipe in dict.fromkeys((set_, how) for set_, how, _ in cells):
+    for name, recipe in dict.fromkeys((str(key[0]), str(key[1])) for key in cells):
         heading = f"{name} {_recipe_text(name, recipe)}"
         out[heading] = [cells.get((name, recipe, each), "") for each in classifiers]
     return out
