@@ -413,7 +413,14 @@ def _certify_rows(
             f"{not_of_rows} needs marginals, but rows were given: build marginals with "
             "Marginals.from_data(X, y)."
         )
-    rows = heldout.read_rows(card, X, y)
+    return certify_heldout(model, heldout.read_rows(card, X, y), confidence)
+
+
+def certify_heldout(
+    model: object, rows: heldout.HeldoutRows, confidence: float | None = None
+) -> Certificate:
+    """Return what held-out rows, as a model sees them, prove of it."""
+    card = scorecard_of(model)
     mapped = card.mapped
     own = getattr(model, "classifier_", model)  # by which it answers
     rule = getattr(own, "rule", "map")

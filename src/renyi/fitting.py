@@ -176,7 +176,9 @@ class Fit:
     rows : ScoredRows or None
         What certifies the model where there are no marginals.
     stored_certificate, stored_digest
-        Those of a model file, or of unseen rows.
+        Those of a model file, or of two halves of the rows.
+    heldout : Certificate or None
+        What rows prove that were held out of the training.
     """
 
     settings: Settings
@@ -193,11 +195,12 @@ class Fit:
     rows: ScoredRows | None = None
     stored_certificate: Certificate | None = None
     stored_digest: DataDigest | None = None
+    heldout: Certificate | None = None
 
     def __reduce__(self) -> tuple[Callable[..., Fit], tuple[Any, ...]]:
         """Pickle what the model file contains."""
         certificate = self.certificate_
-        facts = (certificate, self.data_digest_, self.named)
+        facts = (certificate, self.data_digest_, self.named, self.heldout)
         return restored, (self.settings, self.scorecard_, self.alpha_choice_, *facts)
 
     def __deepcopy__(self, memo: object) -> Fit:
@@ -441,6 +444,7 @@ def restored(
     certificate: Certificate | None,
     digest: DataDigest | None,
     named: bool,
+    heldout: Certificate | None = None,
 ) -> Fit:
     """Return the `Fit` of a calibrated scorecard whose rows are not at hand."""
     assert card.target is not None
@@ -452,6 +456,7 @@ def restored(
         named=named,
         stored_certificate=certificate,
         stored_digest=digest,
+        heldout=heldout,
     )
 
 

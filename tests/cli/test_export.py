@@ -93,12 +93,6 @@ def test_points_are_those_of_the_rounded_scorecard(
     assert "COUNTS.renyi" in bad(*given)
     Path("m.renyi").unlink()
     assert "COUNTS.renyi" in bad(*given)
-    # Nor are those beside a model of two halves, which has other bins.
-    good("fit", save(table()), *FIT, "--confidence", "0.9")
-    assert "--encoder m.json" in bad(*given)
-    build = ("marginals", "build", save(table()), *FIT[:4], "--encoder", "m.json")
-    good(*build, "--out", "own.renyi")
-    good(*given[:2], "own.renyi", *given[2:])
 
 
 def test_points_of_rules_and_weights_that_a_card_cannot_keep_are_noted(

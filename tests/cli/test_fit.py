@@ -327,60 +327,10 @@ def test_decimal_commas_and_integer_targets_are_noted(
     assert not any("'word'" in note for note in notes)
 
 
-# ---- a certificate for the population
-
-
-def test_confidence_certifies_the_population(good: Callable[..., Done]) -> None:
-    place = save(table(300), "t.csv")
-    done = good("fit", place, *FIT, "--id", "id", "--confidence", "0.9", "--seed", "3")
-    frame = table(300)
-    X, y = frame[["colour", "size", "length"]], frame["y"]
-    safe = renyi.CrossFitClassifier(confidence=0.9, random_state=3).fit(X, y)
-    assert " ".join(str(safe.certificate_).split()) in " ".join(done.out.split())
-    loaded = renyi.RenyiClassifier.load("m.json")
-    assert loaded.certificate_ == safe.certificate_
-    np.testing.assert_array_equal(
-        loaded.decision_function(X), safe.decision_function(X)
-    )
-    for answer in ("certify", "m.json", "m.renyi"), ("predict", "m.json", place):
-        good(*answer)  # the marginals are those of the model's categories
-    told = good("fit", place, "--target", "y", "--id", "id", "--confidence", "0.9",
-                "--method", "mixture", "--json").json  # fmt: skip
-    mixed = renyi.CrossFitClassifier(method="mixture", confidence=0.9).fit(X, y)
-    assert told["certificate"]["sampled_error"] == mixed.certificate_.sampled_error
-    text = good("fit", place, *FIT[:2], "--confidence", "0.9", "--method=mixture",
-                "--id", "id").out  # fmt: skip
-    assert "--id id --method average --out PREFIX" in text
-    assert "With confidence 90 %" in text
-
-
-def test_next_command_of_a_mixture_changes_nothing_but_the_method(
-    good: Callable[..., Done],
-) -> None:
-    place = save(table(300).rename(columns={"y": "mixture"}), "mixture.csv")
-    options = ("--target", "mixture", "--id", "id", "--confidence", "0.9", "--method")
-    told = good("fit", place, *options, "mixture", "--json").json
-    again = told["next"].partition(" --out PREFIX")[0]
-    others = " ".join(options[:-1])
-    assert again == f"renyi fit {place} {others} --json --method average"
-
-
-@pytest.mark.parametrize(
-    ("options", "named"),
-    [
-        (("--confidence", "0.9", "--weight", "size"), "--weight"),
-        (("--confidence", "0.9", "--method", "mixture", "--out", "m"), "mixture"),
-        (("--confidence", "0.9", "--where", "size > 1"), "--where"),
-        (("--confidence", "95"), "95"),
-        (("--calibration", "affine", "--id", "id"), "--calibration affine"),
-        (("--method", "mixture"), "--method"),
-    ],
-)
-def test_confidence_that_is_refused(
-    options: tuple[str, ...], named: str, bad: Callable[..., str]
-) -> None:
+def test_a_calibration_of_three_classes_is_refused(bad: Callable[..., str]) -> None:
     save(table(60), "t.csv")
-    assert named in bad("fit", "t.csv", "--target", "y", *options)
+    words = ("fit", "t.csv", "--target", "y", "--calibration", "affine", "--id", "id")
+    assert "--calibration affine" in bad(*words)
 
 
 def test_an_option_is_named_once(bad: Callable[..., str]) -> None:

@@ -14,7 +14,6 @@ import pytest
 
 import renyi
 from renyi import rules
-from renyi.certificates import heldout
 from renyi.certification import LEVELS
 from renyi.cli import compare, main
 from renyi.cli.methods import Settings, every_method
@@ -54,7 +53,6 @@ def command(name: str) -> Any:
         ("fit", "--rule", rules.RULES),
         ("fit", "--objective", OBJECTIVES),
         ("fit", "--calibration", (*CALIBRATIONS[:-1], "none")),
-        ("fit", "--method", heldout.METHODS),
         ("certify", "--level", LEVELS),
         ("minimax", "--level", minimax_problem.METHODS),
         ("export", "--sql", DIALECTS),
@@ -134,7 +132,6 @@ def test_names_with_a_comma_between_them_are_told_apart(
     ("argv", "named"),
     [
         (("fit", "numbered.csv", "--target", "y"), "(--id, --drop, --numeric)"),
-        (("fit", "few.csv", "--target", "y", "--confidence", "0.9"), "only 3"),
         (("predict", "m.json", "new.csv"), "(--unseen mean)"),
         (("export", "m.json", "--format", "onnx", "--out", "m.onnx"), "--unseen mean"),
         (("predict", "s.json", "t.csv", "--prevalence", "0.3"), "rule 'map'"),

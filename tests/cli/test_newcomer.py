@@ -9,8 +9,6 @@ import numpy as np
 import pandas as pd
 import pytest
 
-import renyi
-from renyi.formatting import at_most
 from support.commandline import Run, save, table
 from support.studies import codes, save_study
 
@@ -171,28 +169,6 @@ def test_many_dates_are_told_of(run: Run) -> None:
         assert "'year' has" not in told
 
 
-@pytest.mark.parametrize("method", ["average", "mixture"])
-def test_dates_of_both_halves_are_counted(run: Run, method: str) -> None:
-    days = pd.date_range("2024-01-01", periods=100).strftime("%Y-%m-%d")
-    save(table(200).assign(seen=np.resize(days, 200)))
-    halves = ("--confidence", "0.9", "--method", method)
-    done = run("fit", "t.csv", *TARGET, *halves)
-    assert "Column 'seen' has 100 dates" in " ".join(done.out.split())
-
-
-def test_a_bound_that_guessing_keeps_is_called_so(run: Run) -> None:
-    frame = table(60)
-    save(frame)
-    fit = ("fit", "t.csv", *TARGET, "--drop", "colour", "--confidence", "0.95")
-    told = " ".join(run(*fit).out.split())
-    mixture = renyi.CrossFitClassifier(method="mixture", confidence=0.95)
-    safe = mixture.fit(frame[["size", "length"]], frame["y"])
-    assert "Meaning: always answering" in told
-    bound = at_most(safe.certificate_.sampled_error, 1)
-    assert f"(--method mixture) errs at most {bound} on" in told
-    assert "Meaning" not in run("fit", "votes", *fit[-2:]).out
-
-
 def test_halves_are_told_to_be_of_one_population(run: Run) -> None:
     save(table(), "a.csv")
     save(table(seed=1), "b.csv")
@@ -242,8 +218,7 @@ def test_points_of_three_classes_are_refused_before_counts_are_asked_for(
     frame["y"] = np.random.default_rng(0).choice(["a", "b", "c"], len(frame))
     frame.to_csv("t.csv", index=False)
     fit = ("fit", "t.csv", "--target", "y", "--id", "id", "--confidence", "0.9")
-    said = " ".join(run(*fit, "--out", "m").out.split())
-    assert "(--method mixture)" in said and "--rows FILE" in said
+    run(*fit, "--out", "m")
     done = run("export", "m.json", "--points", "5")
     assert done.code == 2 and "two classes" in done.err and "--format csv" in done.err
 

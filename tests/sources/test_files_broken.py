@@ -267,12 +267,9 @@ def test_weights_that_are_none(tmp_path: Path) -> None:
     refused(path, r"rows\.csv: The weight of row 1 .*is -2", weight="w")
 
 
-@pytest.mark.parametrize(
-    ("name", "row"),
-    [("t.csv", 119), ("t.parquet", 119), ("t.arrow", None), ("t.arrows", 119)],
-)
+@pytest.mark.parametrize("name", ["t.csv", "t.parquet", "t.arrow", "t.arrows"])
 def test_row_of_a_weight_is_that_in_the_file(
-    name: str, row: int | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(csv, "PIECE", 100)
     monkeypatch.setattr(arrow, "_PIECE", 1)
@@ -287,8 +284,7 @@ def test_row_of_a_weight_is_that_in_the_file(
         new = pa.ipc.new_file if name == "t.arrow" else pa.ipc.new_stream
         with new(path, table.schema) as writer:
             writer.write_table(table, max_chunksize=50)
-    what = "A weight in" if row is None else f"The weight of row {row} .*in"
-    refused(path, f"{what} column 'w' is -1", weight="w")
+    refused(path, "The weight of row 119 .*in column 'w' is -1", weight="w")
     refused(path, "A weight in column 'w' is -1", weight="w", where="a = 'v'")
 
 

@@ -123,11 +123,17 @@ def read_rows(card: Scorecard, X: object, y: object) -> HeldoutRows:
             f"No row has a class that the model knows ({either(list(known))}): y holds "
             f"{first}. Pass the classes of the model's target {card.target!r}."
         )
-    # Rows that are sorted come in random order again, the same every time.
-    order = np.random.default_rng(0).permutation(codes.shape[1])
-    codes = codes[:, order]
     unknown = tuple(text for text in texts if text not in known)
-    return HeldoutRows(codes, card.estimates(codes), places[of_row[order]], unknown)
+    return shuffled_rows(card, codes, places[of_row], unknown)
+
+
+def shuffled_rows(
+    card: Scorecard, codes: Codes, y: NDArray[np.intp], unknown: tuple[str, ...]
+) -> HeldoutRows:
+    """Return rows of codes in random order, the same every time: they may be sorted."""
+    order = np.random.default_rng(0).permutation(len(y))
+    codes = codes[:, order]
+    return HeldoutRows(codes, card.estimates(codes), y[order], unknown)
 
 
 def row_points(card: Scorecard) -> tuple[Floats, Floats, NDArray[np.intp]]:

@@ -12,7 +12,7 @@ import numpy as np
 
 from renyi import __version__
 from renyi.certificates.record import Certificate
-from renyi.certification import Warned
+from renyi.certification import Warned, certify_heldout
 from renyi.cli import inputs, output, streams
 from renyi.cli.fit_text import fit_text
 from renyi.cli.output import Facts, Recorded
@@ -20,7 +20,6 @@ from renyi.cli.parser import SMALL, Args
 from renyi.cli.streams import CodedRows
 from renyi.counting.onehot import offsets
 from renyi.counting.pair_counts import table_bytes
-from renyi.crossfitting import CrossFitSettings
 from renyi.encoding.columns import label_text
 from renyi.encoding.rows import TrainingRows
 from renyi.files import MARGINALS, same_file
@@ -35,9 +34,11 @@ from renyi.fitting import (
 from renyi.marginals.marginals import Marginals
 from renyi.scorecard import Scorecard, by_importance
 from renyi.sources.kept_rows import KeptRows
+from renyi.sources.run import Split
 from renyi.warnings import warn
 
 _TOP = 10
+_HOLDOUT = 0.3  # share of the rows that certify the model
 
 
 def run(args: Args, recorded: Recorded) -> None:
@@ -56,16 +57,12 @@ def run(args: Args, recorded: Recorded) -> None:
         objective=args.objective,
         class_conditional=args.class_conditional,
     )
-    if args.confidence is None and args.method is not None:
-        raise ValueError("--method is for --confidence: add it, or leave both out.")
+    if args.confidence is None:
+        why = "is for --confidence: add it, or leave both out"
+        inputs.check_not_given(args, ["holdout"], why)
+    learn = train if args.confidence is None else _train_and_test
     with KeptRows() as store:
-        if args.confidence is None:
-            trained = train(args, ModelLearner(settings), store)
-        else:
-            average = _cross_fit(args, settings, recorded)
-            if average is None:
-                return
-            trained = average
+        trained = learn(args, ModelLearner(settings), store)
         fit, facts, _ = trained
         m = _marginals_to_write(args, trained)
     if prefix is not None and m is None:
@@ -76,7 +73,7 @@ def run(args: Args, recorded: Recorded) -> None:
                 f"{place} was not overwritten: its marginals are not those of this "
                 "model. Pass --marginals to replace them."
             )
-    text = partial(fit_text, c=fit.certificate_)
+    text = partial(fit_text, c=fit.certificate_, heldout=fit.heldout)
     output.keep_model(args, fit, m, facts, text, recorded)
 
 
@@ -148,7 +145,12 @@ def train(args: Args, learner: Learner, store: KeptRows) -> Trained:
     """Train on the rows or counts that a command names; `store` takes the rows."""
     if inputs.names_counts(args):
         return _train_on_counts(args, learner)
-    rows = streams.coded_rows(args, inputs.encoder_of(args), store)
+    return _train_on_rows(
+        learner, streams.coded_rows(args, inputs.encoder_of(args), store)
+    )
+
+
+def _train_on_rows(learner: Learner, rows: CodedRows) -> Trained:
     inputs.warn_of_labels(rows.encoder.columns)
     fit, block = learner.on_rows(rows)
     error = _error(fit, rows.blocks() if block is None else [block])
@@ -174,56 +176,34 @@ def _train_on_counts(args: Args, learner: Learner) -> Trained:
     return Trained(fit, _fit_facts(fit, m.target, shares), m)
 
 
-def _cross_fit(args: Args, settings: Settings, recorded: Recorded) -> Trained | None:
-    """Train on halves of the rows that certify each other; a mixture is told at once.
-
-    All that is learned from rows is learned inside the halves: no column is dropped.
-    """
+def _train_and_test(args: Args, learner: Learner, store: KeptRows) -> Trained:
+    """Train on some of the rows, and certify the model by those held out."""
     _check_splittable(args)
-    encoder = inputs.encoder_of(args)
-    table = streams.read_table(args, encoder, "--confidence")
-    method = args.method or "average"
-    halving = CrossFitSettings(method, args.confidence, args.seed or 0)
-    settings = dataclasses.replace(settings, class_conditional=False)
-    result = table.cross_fit(settings, halving)
-    first = result.halves[0]
-    # A note tells of the labels of all rows; no half learns from it.
-    whole, _ = encoder.fit_transform(table.X, refuse_identifiers=False)
-    inputs.warn_of_labels(whole.columns)
-    answers = first.classes_[result.answers(table.X, halving.random_state)]
-    error = float(np.mean(answers != table.y.to_numpy()))
-    fit = result.average
-    if fit is not None:
-        facts = _fit_facts(fit, table.target, table.shares(), error)
-        return Trained(fit, facts, table._replace(encoder=fit.encoder_))
-    c = result.certificate
-    facts = _fit_facts(first, table.target, table.shares(), error)
-    facts |= {"method": method, "certificate": certificate_facts(c), "rows": c.n}
-    facts |= dict.fromkeys(("loo_error", "risk")) | {"important": None}
-    again = output.again_with(args, "--method", "average")
-    facts["next"] = f"{again} --out PREFIX   (one scorecard, which can be saved)"
-    output.show(args, facts, partial(fit_text, c=c), recorded)
-    return None
+    share = _HOLDOUT if args.holdout is None else args.holdout
+    split = Split(share, args.seed or 0)
+    with streams.split_rows(args, inputs.encoder_of(args), store, split) as parts:
+        rows, heldout = parts
+        trained = _train_on_rows(learner, rows)
+        seen = heldout.rows(trained.fit)
+    c = certify_heldout(trained.fit, seen, args.confidence)
+    fit = dataclasses.replace(trained.fit, heldout=c)
+    return Trained(fit, trained.facts | {"heldout": certificate_facts(c)}, rows)
 
 
 def _check_splittable(args: Args) -> None:
-    """Reject what has no rows to split, or of which nothing is proven."""
+    """Reject what has no rows to hold out, or of which nothing is proven."""
     if args.weight is not None:
         raise ValueError(
             "--weight cannot be used with --confidence: the certificate is proven for "
             "rows that were drawn independently and have equal weights. Leave one of "
             "them out."
         )
-    if args.method == "mixture" and args.out is not None:
-        raise ValueError(
-            "--method mixture has two scorecards, but a model file holds one: leave "
-            "out --out, or use --method average."
-        )
-    if args.file.endswith(MARGINALS):
-        raise ValueError(
-            f"--confidence needs rows to split, but {args.file} holds marginals: "
-            "'renyi certify --halves A.renyi B.renyi' takes those of two halves."
-        )
+    for name in args.files:
+        if name.endswith(MARGINALS):
+            raise ValueError(
+                f"--confidence needs rows to hold out, but {name} contains pair "
+                "counts: name a table, or leave --confidence out."
+            )
 
 
 def _error(fit: Fit, blocks: Iterable[TrainingRows]) -> float:
@@ -287,6 +267,7 @@ def _fit_facts(
         "risk": choice.risk,
         "training_error": error,
         "certificate": certificate_facts(certificate),
+        "heldout": None,
         "important": _important(card.mapped),
     }
 

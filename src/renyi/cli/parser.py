@@ -160,9 +160,9 @@ model:
     discriminant or none
 --no-intercept  fit the paper's literal form
 --seed N
-a certificate for the population:
---confidence SHARE  confidence of the bound (trains on two halves)
---method {{average,mixture}}  deploy the mean of both (default), or draw one
+a bound on the error in the population:
+--confidence SHARE  hold out rows, and bound the error by them
+--holdout SHARE  how many of the rows to hold out (default 0.3)
 """
 _PREDICT = f"""predict the rows of a table with a model
 MODEL  {_MODEL}

@@ -13,36 +13,54 @@ import operator
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import reduce
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
+from renyi.certificates.heldout import UNKNOWN, HeldoutRows, shuffled_rows
 from renyi.cli import inputs
 from renyi.cli.output import Meter
 from renyi.cli.parser import Args
-from renyi.crossfitting import CrossFit, CrossFitSettings, cross_fit_table
-from renyi.encoding.arrow import requested_floats, weight_floats, without_views
-from renyi.encoding.columns import Column, Columns, Levels, factorized, label_text
+from renyi.encoding.arrow import (
+    coded,
+    filled,
+    requested_floats,
+    weight_floats,
+    without_views,
+)
+from renyi.encoding.arrow import labels as cell_labels
+from renyi.encoding.columns import (
+    Column,
+    Columns,
+    Label,
+    Levels,
+    factorized,
+    label_text,
+)
 from renyi.encoding.encoder import Encoder, check_usable, target_encoder
 from renyi.encoding.rows import RowSample, TrainingRows, counted_target
 from renyi.encoding.rules import (
     check_classes,
-    check_labels,
     check_names,
     check_target,
     counted_rows,
     missing_texts,
 )
 from renyi.encoding.tuples import TupleEncoder, encoder_of_order
-from renyi.fitting import Settings
+from renyi.fitting import Fit
 from renyi.limits import check_memory
 from renyi.marginals.marginals import Marginals, count_rows
 from renyi.sources import databases, files, suffixes
+from renyi.sources.databases import DatabaseTable
 from renyi.sources.files import CountRequest
 from renyi.sources.kept_rows import KeptRows
+from renyi.sources.run import Split
 
 _NUMBER = 8  # bytes of a row's class, and of its weight
 _WITHOUT_DATABASES = ("hgr", "minimax", "select", "compare")
@@ -175,8 +193,20 @@ def coded_rows(
     args: Args, encoder: Encoder, store: KeptRows, constants: bool = False
 ) -> CodedRows:
     """Read the rows that the command line names; drop `constants` unless wanted."""
-    with opened_rows(args, encoder) as tables, Meter() as meter:
+    with opened_rows(args, encoder) as tables:
         request = _request(args, tables, encoder.single)
+        return _coded(args, tables, request, store, constants)
+
+
+def _coded(
+    args: Args,
+    tables: list[files.TableFile],
+    request: CountRequest,
+    store: KeptRows,
+    constants: bool = False,
+) -> CodedRows:
+    """Read the rows of a request; drop `constants` unless wanted."""
+    with Meter() as meter:
         files.code_rows(tables, request, store, meter)
     *features, target = store.columns
     labels = inputs.class_labels(target.categories).tolist()
@@ -184,10 +214,98 @@ def coded_rows(
     if not constants:
         names = {*inputs.constant_names(_named(args), features, len(features))}
         features = [column for column in features if column.name not in names]
-    settings = encoder.single.settings()
+    settings = request.encoder.settings()
     fitted = dataclasses.replace(settings, columns=Columns.of(features))
     check_usable(fitted)
     return CodedRows(fitted, answer, store)
+
+
+# ---- rows that are held out
+
+
+@contextmanager
+def split_rows(
+    args: Args, encoder: Encoder, store: KeptRows, split: Split
+) -> Iterator[tuple[CodedRows, HeldOut]]:
+    """Read the rows to train on, which alone say what the columns are; keep others.
+
+    Files are read again for the rows held out. Other sources may give their rows in
+    another order the second time: they are read once, into a temporary file.
+    """
+    with TemporaryDirectory() as folder:
+        with opened_rows(args, encoder) as tables:
+            request = _request(args, tables, encoder.single)
+            if args.sql is not None or isinstance(tables[0], DatabaseTable):
+                saved = files.save_rows(tables, request, Path(folder) / "rows.arrow")
+                tables = [saved]
+                request = request._replace(sql=None)
+        training = request._replace(choose=split.training)
+        rows = _coded(args, tables, training, store)
+        yield rows, HeldOut(tables, request._replace(choose=split.heldout))
+
+
+class HeldOut(NamedTuple):
+    """The rows of some files that no model has seen."""
+
+    tables: list[files.TableFile]
+    request: CountRequest
+
+    def rows(self, fit: Fit) -> HeldoutRows:
+        """Return the rows whose class is known, as a model sees them."""
+        encoder = fit.encoder_
+        target = self.request.target
+        classes = TargetClasses(fit)
+        codes = [np.zeros((len(encoder.columns), 0), np.uint8)]
+        places = [np.zeros(0, np.intp)]
+        size = 0
+        for table in files.batches(
+            self.tables,
+            [*encoder.input_names, target],
+            missing=encoder.missing,
+            kinds=files.column_kinds(encoder.single) | {target: classes.kind},
+            where=self.request.where,
+            choose=self.request.choose,
+        ):
+            present, own = classes.places(table[target])
+            codes.append(encoder.transform(table.drop_columns([target]))[:, present])
+            places.append(own)
+            size += codes[-1].nbytes + own.nbytes
+            check_memory(2 * size, "Holding the codes of the rows held out")
+        y = np.concatenate(places)
+        if len(y) < 2:
+            raise ValueError(
+                f"Of the rows held out, {len(y)} has a class: hold out more "
+                "(--holdout), or give more rows."
+            )
+        every = np.concatenate(codes, axis=1)
+        return shuffled_rows(fit.scorecard_, every, y, tuple(sorted(classes.unknown)))
+
+
+class TargetClasses:
+    """The classes of a model, and how cells of its target are read."""
+
+    def __init__(self, fit: Fit) -> None:
+        self._labels = fit.classes_.tolist()
+        self._missing = missing_texts(fit.encoder_.missing)
+        self._place = {label_text(each): k for k, each in enumerate(self._labels)}
+        texts = any(isinstance(label, str) for label in self._labels)
+        self.kind = "label" if texts else "figure"
+        self.unknown: set[str] = set()  # texts of other classes that rows have
+
+    def places(
+        self, column: pa.ChunkedArray
+    ) -> tuple[NDArray[np.bool_], NDArray[np.intp]]:
+        """Return which rows have a class, and its place among the model's."""
+        indices, dictionary = coded(column.combine_chunks())
+        cells = cell_labels(dictionary, "", self._missing)
+        present = np.array([*(cell is not None for cell in cells), False])
+        known: list[Label] = [cell for cell in cells if cell is not None]
+        texts = dict(zip(known, inputs.known_classes(known, self._labels), strict=True))
+        self.unknown |= {label_text(each) for each in known if texts[each] is None}
+        place = [self._place.get(texts.get(cell) or "", UNKNOWN) for cell in cells]
+        rows = filled(indices)
+        of_row = np.array([*place, UNKNOWN], np.intp)[rows]
+        return present[rows], of_row[present[rows]]
 
 
 # ---- cells in memory, for methods that learn what the columns are themselves
@@ -218,12 +336,6 @@ class Table(NamedTuple):
             order=order,
             target=self.target,
         )
-
-    def cross_fit(self, settings: Settings, halving: CrossFitSettings) -> CrossFit:
-        """Train on halves of the rows that certify each other."""
-        labels = check_labels(self.y, self.X.num_rows)
-        encoder = encoder_of_order(self.encoder, settings.order)
-        return cross_fit_table(self.X, labels, self.y, encoder, settings, halving)
 
 
 def read_table(args: Args, encoder: Encoder, command: str) -> Table:

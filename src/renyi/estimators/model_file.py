@@ -1,8 +1,9 @@
 """The model file: a `Fit` as JSON that predicts the same to the last bit.
 
-A document contains the settings, the choice of alpha, the certificate and the
-scorecard. It may be untrusted. This module checks the fields and their types; the
-scorecard and the certificate check their own contents.
+A document contains the settings, the choice of alpha, the certificate, what held-out
+rows prove (if any were held out) and the scorecard. It may be untrusted. This module
+checks the fields and their types; the scorecard and the certificates check their own
+contents.
 """
 
 from __future__ import annotations
@@ -41,6 +42,7 @@ _DOCUMENT: Fields = {
     "certificate": (dict,),
     "scorecard": (dict,),
 }
+_HELDOUT: Fields = {"heldout": (dict,)}  # only if rows were held out
 _DIGEST: Fields = {"classes": (str,), "pairs": (str, NoneType)}
 _SETTINGS: Fields = {
     "order": (int,),
@@ -64,7 +66,7 @@ def write(fit: Fit, path: Sink) -> None:
     """Write a model; see `RenyiClassifier.save`."""
     choice = fit.alpha_choice_
     digest = fit.data_digest_
-    document = {
+    document: dict[str, object] = {
         "format": FORMAT,
         "version": VERSION,
         "renyi": __version__,
@@ -76,6 +78,8 @@ def write(fit: Fit, path: Sink) -> None:
         "certificate": fit.certificate_.to_dict(),
         "scorecard": fit.scorecard_.to_dict(),
     }
+    if fit.heldout is not None:
+        document["heldout"] = fit.heldout.to_dict()
     write_json(path, document)
 
 
@@ -104,7 +108,7 @@ def read(path: str | os.PathLike[str]) -> Fit:
 
 
 def _from_document(data: dict[str, Any]) -> Fit:
-    check_fields(data, _DOCUMENT, "document")
+    check_fields(data, _DOCUMENT, "document", _HELDOUT)
     check_fields(data["classifier"], _SETTINGS, "classifier")
     check_fields(data["alpha_choice"], _CHOICE, "alpha_choice")
     card = Scorecard.from_dict(data["scorecard"])
@@ -123,6 +127,7 @@ def _from_document(data: dict[str, Any]) -> Fit:
     if data["data_digest"] is not None:
         check_fields(data["data_digest"], _DIGEST, "data_digest")
         digest = DataDigest(**data["data_digest"])
+    heldout = data.get("heldout")
     return restored(
         settings,
         replace(card, target=data["target"]),
@@ -130,6 +135,7 @@ def _from_document(data: dict[str, Any]) -> Fit:
         Certificate.from_dict(data["certificate"]),
         digest,
         data["named"],
+        None if heldout is None else Certificate.from_dict(heldout),
     )
 
 

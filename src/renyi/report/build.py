@@ -83,7 +83,7 @@ def report(
         trained is not None and trained.matches(marginals.digest)
     )
     whose = "it learned from" if same else "of the marginals given here"
-    tested = None if heldout is None else certify(fit, *heldout)
+    tested = fit.heldout if heldout is None else certify(fit, *heldout)
     unseen = tested
     if tested is not None and "training-rows" in tested.warning_codes:
         unseen = None  # rows that it may have learned from show nothing

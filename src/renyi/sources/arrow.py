@@ -19,8 +19,8 @@ import contextlib
 import re
 import threading
 from collections.abc import Iterable, Iterator, Sequence
-from functools import partial
-from itertools import chain
+from functools import cached_property, partial
+from itertools import accumulate, chain
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -292,14 +292,24 @@ class IpcFile:
             with _naming_errors(self.path, "Arrow"):
                 if not hasattr(own, "reader"):
                     own.reader, _ = _opened_ipc(self.path, places)
+                reader = own.reader  # another thread may go on with the next batch
                 for number in numbers:
-                    yield _checked(own.reader.get_batch(number), columns)
+                    yield _checked(reader.get_batch(number), columns)
 
         step = max(1, count * _PIECE // size)
         for number, low in enumerate(range(0, count, step)):
             part = range(low, min(low + step, count))
-            first = None if number else 0  # what batches before hold is not known
-            yield Unit(file, number, len(part) / count, partial(read, part), first)
+            share = len(part) / count
+            yield Unit(file, number, share, partial(read, part), self._starts[low])
+
+    @cached_property
+    def _starts(self) -> list[int]:
+        """The number of rows before each record batch."""
+        assert self._count is not None
+        with _naming_errors(self.path, "Arrow"):
+            reader, _ = _opened_ipc(self.path, [0])
+            sizes = [reader.get_batch(k).num_rows for k in range(self._count)]
+        return [0, *accumulate(sizes)]
 
 
 def _opened_ipc(path: Path, places: list[int] | None = None) -> tuple[Any, Any]:

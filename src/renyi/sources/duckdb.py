@@ -1,15 +1,14 @@
-"""DuckDB (the extra ``duckdb``) for files: filters on their rows, and queries.
+"""DuckDB (the extra ``duckdb``) for files: queries, and conditions on their rows.
 
-A filter such as ``year = 2024`` is applied to each batch that was read: DuckDB says
-which rows to keep. Cells of a CSV file are read by renyi first, for filters and for
-queries: numbers are numbers, and what means missing is NULL.
+Cells of a CSV file are read by renyi first: numbers are numbers, and what means missing
+is NULL. A condition such as ``year = 2024`` is a query that answers with the numbers of
+the rows to keep.
 """
 
 from __future__ import annotations
 
 import contextlib
 import json
-import threading
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Protocol
 
@@ -24,6 +23,8 @@ _ROWS = 2**17  # of a batch of answers
 _NAMELESS = ("STAR", "POSITIONAL_REFERENCE")  # parts of SQL that mean any column
 _READING = ("SELECT", "MULTI")  # MULTI: PIVOT
 _PREPARING = {"ATTACH", "SET", "VARIABLE_SET", "LOAD"}
+_BLOCK = 16  # bits of a row's number within its block
+_FILE = 40  # bits of a row's number within its file
 VIEW = "data"  # what a query calls the files that were given with it
 
 
@@ -67,60 +68,6 @@ def arrow_batches(relation: _Relation) -> Iterator[pa.RecordBatch]:
 def invalid_filter(where: str, reason: str) -> ValueError:
     """Return the error of a filter that the engine does not take."""
     return ValueError(f"Invalid filter {where!r:.160}: {reason}")
-
-
-Cells = Callable[[pa.RecordBatch], list[pa.Array]]
-
-
-class RowFilter:
-    """A condition in SQL, applied to batch after batch.
-
-    `schema` has the columns that the condition mentions, and `read` makes their cells
-    of a batch, where they are not what the batch has.
-    """
-
-    def __init__(
-        self, where: str, schema: pa.Schema, read: Cells | None = None
-    ) -> None:
-        self._own = threading.local()
-        self._connection = duckdb_module().connect()
-        # A filter needs no files; the rows are handed to it.
-        self._connection.execute("SET enable_external_access = false")
-        self._connection.execute("SET threads = 1")
-        self.columns = schema.names
-        self._read = read
-        # What the rows, and their numbers, are called: no name that a user may mean.
-        self._rows = "rows"
-        while any(self._rows in text.lower() for text in (where, *self.columns)):
-            self._rows += "_"
-        rows = quoted(self._rows)
-        self._query = f"SELECT {rows} FROM {rows} WHERE ({where}\n)"
-        self._where = where
-        self._places([pa.array([], kind) for kind in schema.types], 0)
-
-    def matching(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """Return the rows for which the condition is true."""
-        cells = [batch.column(name) for name in self.columns]
-        if self._read is not None:
-            cells = self._read(batch)
-        mask = np.zeros(batch.num_rows, bool)
-        mask[self._places(cells, batch.num_rows)] = True
-        return batch if mask.all() else batch.filter(pa.array(mask))
-
-    def _places(self, cells: list[pa.Array], count: int) -> NDArray[np.int32]:
-        """Return the numbers of the rows for which the condition is true."""
-        numbers = pa.array(np.arange(count, dtype=np.int32))
-        rows = pa.table([*cells, numbers], names=[*self.columns, self._rows])
-        if not hasattr(self._own, "cursor"):  # each thread has a connection of its own
-            self._own.cursor = self._connection.cursor()
-        connection = self._own.cursor
-        try:
-            connection.register(self._rows, rows)
-            places = connection.sql(self._query).to_arrow_table().column(0)
-        except duckdb_module().Error as error:
-            raise invalid_filter(self._where, f"{first_line(error)}.") from None
-        numbered: NDArray[np.int32] = places.to_numpy()
-        return numbered
 
 
 def mentioned_columns(where: str, names: Sequence[str]) -> list[str]:
@@ -198,6 +145,8 @@ class Stream:
 class Query:
     """A SELECT statement, and the table function, `Stream` or data set it may name."""
 
+    _settings: tuple[str, ...] = ()
+
     def __init__(self, sql: str, data: object = None) -> None:
         self._sql = sql
         self._data = data
@@ -219,6 +168,8 @@ class Query:
                     connection.execute(f"CREATE VIEW {VIEW} AS FROM {self._data}")
                 elif self._data is not None:
                     connection.register(VIEW, self._data)
+                for setting in self._settings:
+                    connection.execute(f"SET {setting}")
                 _check_select(module, self._sql)
                 answer = connection.sql(self._sql)
                 if answer is None or not hasattr(answer, "columns"):
@@ -228,7 +179,68 @@ class Query:
                 # While batches are read, Arrow hands errors on as one of the system.
                 if isinstance(self._data, Stream) and self._data.error is not None:
                     raise self._data.error from None
-                raise ValueError(f"The query failed: {first_line(error)}.") from None
+                raise self._error(f"{first_line(error)}.") from None
+
+    def _error(self, reason: str) -> ValueError:
+        return ValueError(f"The query failed: {reason}")
+
+
+class Condition(Query):
+    """A condition in SQL on the rows of a `Stream`, whose column `number` counts them.
+
+    It needs no files: the rows are handed to it.
+    """
+
+    _settings = ("enable_external_access = false",)
+
+    def __init__(self, where: str, stream: Stream, number: str) -> None:
+        self._where = where
+        sql = f"SELECT {quoted(number)} FROM {VIEW} WHERE ({where}\n)"
+        super().__init__(sql, stream)
+
+    def rows(self) -> RowSet:
+        """Return the rows for which the condition is true."""
+        chosen = RowSet()
+        for batch in self.batches():
+            chosen.add(batch.column(0).to_numpy())
+        return chosen
+
+    def _error(self, reason: str) -> ValueError:
+        return invalid_filter(self._where, reason)
+
+
+class RowSet:
+    """Some rows of several files, which take a bit each."""
+
+    def __init__(self) -> None:
+        self._blocks: dict[int, NDArray[np.uint8]] = {}
+
+    def add(self, numbers: NDArray[np.int64]) -> None:
+        """Add rows by their numbers, see `row_numbers`."""
+        for block in np.unique(numbers >> _BLOCK).tolist():
+            places = numbers[numbers >> _BLOCK == block] & (2**_BLOCK - 1)
+            bits = np.zeros(2**_BLOCK, bool)
+            bits[places] = True
+            packed = np.packbits(bits)
+            self._blocks[block] = self._blocks.get(block, packed) | packed
+
+    def chosen(self, file: int, start: int, rows: int) -> NDArray[np.bool_]:
+        """Tell which rows of a file are in the set, from the row `start` on."""
+        first = row_numbers(file, start, 1)[0]
+        last = first + rows
+        low = first >> _BLOCK
+        high = (last >> _BLOCK) + 1
+        none = np.zeros(2**_BLOCK // 8, np.uint8)
+        packed = [self._blocks.get(block, none) for block in range(low, high)]
+        bits = np.unpackbits(np.concatenate(packed)).view(bool)
+        offset = first - (low << _BLOCK)
+        return bits[offset : offset + rows]
+
+
+def row_numbers(file: int, start: int, rows: int) -> NDArray[np.int64]:
+    """Return numbers that no other rows of any file have."""
+    first = (file << _FILE) + start
+    return np.arange(first, first + rows)
 
 
 def _check_select(module: Any, sql: str) -> None:

@@ -45,7 +45,7 @@ from renyi.sources.arrow import IpcFile, ParquetFile
 from renyi.sources.csv import CsvFile
 from renyi.sources.databases import DatabaseTable
 from renyi.sources.kept_rows import KeptRows
-from renyi.sources.run import Job, Source, Unit
+from renyi.sources.run import Job, RowChoice, Source, Unit, written
 from renyi.sources.spec import CountSpec, family, fitted_text
 from renyi.validation import InputError
 
@@ -284,18 +284,21 @@ def batches(
     missing: Iterable[Label] = MISSING_CODES,
     kinds: Mapping[str, str] | None = None,
     where: str | None = None,
+    choose: RowChoice | None = None,
 ) -> Iterator[pa.Table]:
     """Read files batch by batch, in the order of their rows.
 
-    A column of a CSV file that is not among `kinds` may be of numbers in one batch and
-    of text in another, as its cells are.
+    `where` and `choose` say which rows. A column of a CSV file that is not among
+    `kinds` may be of numbers in one batch and of text in another, as its cells are.
     """
     kinds = kinds or {}
     texts = missing_texts(missing)
     tables = open_tables(paths)
     verbatim = [name for name, kind in kinds.items() if kind == "verbatim"]
-    row_filter = _row_filter(tables, where, texts)
-    source = _rows(tables, columns, row_filter, verbatim)
+    source = _rows(tables, columns, verbatim)
+    choice = _choice(tables, where, texts, choose)
+    if choice is not None:
+        source = source.chosen(choice)
     for unit in source.units(list(source.schema.names if columns is None else columns)):
         for batch in unit.read():
             if batch.num_rows:
@@ -371,11 +374,22 @@ class CountRequest(NamedTuple):
     sql: str | None = None
     weight: str | None = None
     kinds: Mapping[str, str] = MappingProxyType({})
+    choose: RowChoice | None = None
 
     @property
     def needed(self) -> list[str]:
         """The columns that are not features: the target, and the weight."""
         return [self.target] if self.weight is None else [self.target, self.weight]
+
+    @property
+    def wanted(self) -> list[str] | None:
+        """The columns to read; None means all."""
+        features = self.columns
+        if self.encoder.columns:
+            features = self.encoder.feature_names
+        if features is None:
+            return None
+        return list(dict.fromkeys([*features, *self.needed]))
 
 
 def count(
@@ -420,32 +434,19 @@ def _job(
     encoder = request.encoder
     needed = request.needed
     missing = missing_texts(encoder.missing)
-    wanted = encoder.feature_names if encoder.columns else request.columns
-    if wanted is not None:
-        wanted = list(dict.fromkeys([*wanted, *needed]))
-    if request.where is not None and request.sql is not None:
-        raise InputError(
-            "Give a condition or a query, not both.",
-            "where",
-            "sql",
-            python="where=, sql=",
-        )
-    row_filter = None
-    if request.sql is not None:
-        source = query(request.sql, missing, tables)
-        require("The query", source.schema.names, wanted or needed)
-    elif tables:
-        row_filter = _row_filter(tables, request.where, missing)
-        source = _rows(tables, wanted, row_filter)
-        require(tables[0].path, source.schema.names, needed)
-    else:
-        raise InputError("Give the files to read, or a query.", "sql", python="sql=")
+    source = _requested(tables, request)
+    choice = None
+    if request.sql is None:
+        choice = _choice(tables, request.where, missing, request.choose)
+    if choice is not None:
+        source = source.chosen(choice)
     source = _with_floats(source, request.kinds)
-    schema = pa.schema([source.schema.field(n) for n in wanted or source.schema.names])
+    wanted = request.wanted or source.schema.names
+    schema = pa.schema([source.schema.field(name) for name in wanted])
     kinds = {**request.kinds, **column_kinds(encoder)}
     texts = set[str]()
     if request.sql is None:
-        text_kinds = _text_kinds(tables[0], schema.names, missing, row_filter)
+        text_kinds = _text_kinds(tables[0], schema.names, missing, choice)
         texts = _undecided(text_kinds, kinds, needed) - {request.weight}
     spec = CountSpec.of(
         schema,
@@ -456,6 +457,45 @@ def _job(
         texts,
     )
     return Job(source, _with_kinds(spec, kinds), progress)
+
+
+def _requested(tables: Sequence[TableFile], request: CountRequest) -> Source:
+    """Return the rows of files or of a query, whatever condition they meet."""
+    if request.where is not None and request.sql is not None:
+        raise InputError(
+            "Give a condition or a query, not both.",
+            "where",
+            "sql",
+            python="where=, sql=",
+        )
+    if request.sql is not None:
+        source = query(request.sql, missing_texts(request.encoder.missing), tables)
+        require("The query", source.schema.names, request.wanted or request.needed)
+        return source
+    if not tables:
+        raise InputError("Give the files to read, or a query.", "sql", python="sql=")
+    source = _rows(tables, request.wanted)
+    require(tables[0].path, source.schema.names, request.needed)
+    return source
+
+
+def save_rows(
+    tables: Sequence[TableFile], request: CountRequest, place: Path
+) -> IpcFile:
+    """Write the rows of a query or a database to a file, and return it.
+
+    A second reading of a query or of PostgreSQL may have the rows in another order.
+    """
+    source = _requested(tables, request)
+    columns = request.wanted or source.schema.names
+    batches = (batch for unit in source.units(columns) for batch in unit.read())
+    rows = 0
+    with place.open("wb") as stream:
+        for batch in written(batches, stream):
+            rows += batch.num_rows
+    if not rows:
+        raise _no_rows_error(tables, request)
+    return IpcFile(place)
 
 
 def _database_name(path: Paths | None) -> str:
@@ -522,20 +562,16 @@ def _with_floats(source: Source, kinds: Mapping[str, str]) -> Source:
 def _rows(
     tables: Sequence[TableFile],
     columns: Sequence[str] | None = None,
-    row_filter: duckdb.RowFilter | None = None,
     verbatim: Collection[str] = (),
 ) -> Source:
-    """Return files, whose columns agree, as one source of the rows that are asked for.
+    """Return files, whose columns agree, as one source.
 
     `columns` are those that are needed, in this order, all by default; the cells of
     `verbatim` columns of CSV files keep the spaces around them.
     """
     first = tables[0].path
     names = tables[0].schema.names
-    wanted = names
-    more = [] if row_filter is None else row_filter.columns
-    if columns is not None:
-        wanted = list(dict.fromkeys([*columns, *more]))
+    wanted = names if columns is None else list(columns)
     for table in tables:
         require(table.path, table.schema.names, wanted)
         if columns is None:
@@ -549,10 +585,7 @@ def _rows(
                 yield from table.units(file, columns)
 
     paths = tuple(table.path for table in tables if isinstance(table.path, Path))
-    source = Source(_one_schema(tables, wanted), units, paths)
-    if row_filter is None:
-        return source
-    return source.mapped(row_filter.matching, needed=more, some_rows=True)
+    return Source(_one_schema(tables, wanted), units, paths)
 
 
 def _one_schema(tables: Sequence[TableFile], columns: list[str]) -> pa.Schema:
@@ -581,41 +614,22 @@ def _text_kinds(
     table: TableFile,
     columns: list[str],
     missing: frozenset[str],
-    row_filter: duckdb.RowFilter | None = None,
+    choose: RowChoice | None = None,
 ) -> dict[str, TextKind]:
     """Return what the first records of a CSV file hold; nothing for other formats.
 
-    With a filter, only rows that it keeps are looked at, as in any later pass.
+    Only rows that are chosen are looked at, as in any later pass.
     """
     if not columns or not isinstance(table, CsvFile):
         return {}
     kinds = {name: TextKind() for name in columns}
-    needed = columns if row_filter is None else [*columns, *row_filter.columns]
-    batch = table.sample(list(dict.fromkeys(needed)))
+    batch = table.sample(columns)
     if batch is not None:
-        batch = batch if row_filter is None else row_filter.matching(batch)
+        if choose is not None:
+            batch = batch.filter(pa.array(choose(0, 0, batch.num_rows)))
         for name in columns:
             kinds[name].look_at(batch.column(name), missing)
     return kinds
-
-
-def _row_filter(
-    tables: Sequence[TableFile], where: str | None, missing: frozenset[str]
-) -> duckdb.RowFilter | None:
-    """Return the filter of a condition in SQL on the rows of files, if there is one."""
-    if where is None:
-        return None
-    columns = duckdb.mentioned_columns(where, tables[0].schema.names)
-    fields = [tables[0].schema.field(name) for name in columns]
-    if not isinstance(tables[0], CsvFile):
-        return duckdb.RowFilter(where, pa.schema(fields))
-    types = _whole_types(tables, columns, missing)
-    schema = pa.schema([(name, types[name]) for name in columns])
-
-    def read(batch: pa.RecordBatch) -> list[pa.Array]:
-        return [_read_as(f, batch.column(f.name), missing) for f in schema]
-
-    return duckdb.RowFilter(where, schema, read)
 
 
 _TYPES = {"integers": pa.int64(), "numbers": pa.float64(), "words": pa.string()}
@@ -653,12 +667,7 @@ def query(sql: str, missing: frozenset[str], files: Sequence[TableFile] = ()) ->
 
 
 def _as_data(tables: Sequence[TableFile], missing: frozenset[str]) -> Any:
-    """Return files as a table for DuckDB.
-
-    Of CSV files DuckDB is given cells that were read here, with the types that their
-    columns begin with: it would guess other quotes and types than renyi does, yes and
-    no as truths, codes such as 007 as numbers.
-    """
+    """Return files as a table for DuckDB."""
     paths = [str(table.path) for table in tables]
     if isinstance(tables[0], ParquetFile):
         return duckdb.parquet_scan(paths)
@@ -666,22 +675,69 @@ def _as_data(tables: Sequence[TableFile], missing: frozenset[str]) -> Any:
         from pyarrow import dataset
 
         return dataset.dataset(paths, format="ipc")
-    source = _rows(tables)
-    names = source.schema.names
-    kinds = _text_kinds(tables[0], names, missing)
-    schema = pa.schema([(name, _TYPES[kinds[name].name]) for name in names])
+    return _stream(tables, tables[0].schema.names, missing)
+
+
+def _choice(
+    tables: Sequence[TableFile],
+    where: str | None,
+    missing: frozenset[str],
+    choose: RowChoice | None,
+) -> RowChoice | None:
+    """Return the choice of the rows that meet a condition in SQL, and are chosen."""
+    if where is None:
+        return choose
+    columns = duckdb.mentioned_columns(where, tables[0].schema.names)
+    number = "row number"
+    while any(number in text.lower() for text in (where, *columns)):
+        number += "_"
+    stream = _stream(tables, columns, missing, number)
+    meeting = duckdb.Condition(where, stream, number).rows().chosen
+    if choose is None:
+        return meeting
+    return lambda file, start, rows: (
+        meeting(file, start, rows) & choose(file, start, rows)
+    )
+
+
+def _stream(
+    tables: Sequence[TableFile],
+    columns: list[str],
+    missing: frozenset[str],
+    number: str | None = None,
+) -> duckdb.Stream:
+    """Return columns of files for DuckDB, and with a name also numbers of the rows.
+
+    Of CSV files DuckDB is given cells that were read here: it would guess other quotes
+    and types than renyi does, yes and no as truths, codes such as 007 as numbers.
+    """
+    read = columns or tables[0].schema.names[:1]
+    source = _rows(tables, read)
+    own = [pa.schema([t.schema.field(name) for name in columns]) for t in tables]
+    schema = pa.unify_schemas(own, promote_options="permissive")
+    if isinstance(tables[0], CsvFile):
+        types = _whole_types(tables, columns, missing)
+        schema = pa.schema([(name, types[name]) for name in columns])
+    whole = schema if number is None else schema.append(pa.field(number, pa.int64()))
 
     def batches() -> Iterator[pa.RecordBatch]:
-        for unit in source.units(names):
+        for unit in source.units(read):
+            start = unit.start or 0
             for batch in unit.read():
                 cells = [_read_as(f, batch.column(f.name), missing) for f in schema]
-                yield pa.RecordBatch.from_arrays(cells, schema=schema)
+                if number is not None:
+                    rows = duckdb.row_numbers(unit.file, start, batch.num_rows)
+                    cells.append(pa.array(rows))
+                start += batch.num_rows
+                yield pa.RecordBatch.from_arrays(cells, schema=whole)
 
-    return duckdb.Stream(schema, batches)
+    return duckdb.Stream(whole, batches)
 
 
 def _read_as(field: pa.Field, column: pa.Array, missing: frozenset[str]) -> pa.Array:
-    """Return text as a type, what means missing as null."""
+    """Return text of CSV files as a type, what means missing as null; others as is."""
+    if column.type != csv.TEXT:
+        return column.cast(field.type)
     coded = pa.types.is_dictionary(column.type)
     texts = without(column.dictionary if coded else column, missing)
     try:

@@ -18,7 +18,7 @@ import dataclasses
 import tempfile
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from contextvars import copy_context
@@ -28,10 +28,13 @@ from itertools import groupby
 from pathlib import Path
 from typing import IO, Any, Generic, NamedTuple, TypeVar
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.ipc
+from numpy.typing import NDArray
 
 from renyi.counting.compiled import cores
+from renyi.encoding.arrow import without_views
 from renyi.files import first_line
 from renyi.progress import Progress, ProgressCallback
 from renyi.sources.counter import PairCounter
@@ -41,6 +44,7 @@ from renyi.sources.spec import CountSpec, Summary
 
 AnySummary = TypeVar("AnySummary", bound=Summary)
 _THREADS = min(8, cores())
+_STRATUM = 20  # rows of which the same share is held out
 _MOST_BYTES = 2**30  # of tables that threads count for themselves
 
 
@@ -71,27 +75,74 @@ class Source:
     is_repeatable: bool = True
 
     def mapped(
-        self,
-        change: Callable[[pa.RecordBatch], pa.RecordBatch],
-        schema: pa.Schema | None = None,
-        needed: Iterable[str] = (),
-        some_rows: bool = False,
+        self, change: Callable[[pa.RecordBatch], pa.RecordBatch], schema: pa.Schema
     ) -> Source:
-        """Return the source with each batch changed; `needed` columns are read too.
-
-        Where only `some_rows` of a batch are left, their numbers are not known.
-        """
-
-        def read(unit: Unit, columns: list[str]) -> Iterator[pa.RecordBatch]:
-            for batch in unit.read():
-                yield change(batch).select(columns)
+        """Return the source with each batch changed."""
 
         def units(columns: list[str]) -> Iterator[Unit]:
-            for unit in self.units(list(dict.fromkeys([*columns, *needed]))):
-                start = None if some_rows else unit.start
-                yield unit._replace(read=partial(read, unit, columns), start=start)
+            for unit in self.units(columns):
+                yield unit._replace(read=partial(_changed, unit, change))
 
-        return dataclasses.replace(self, schema=schema or self.schema, units=units)
+        return dataclasses.replace(self, schema=schema, units=units)
+
+    def chosen(self, choose: RowChoice) -> Source:
+        """Return the source of some rows, whose numbers are then not known."""
+
+        def units(columns: list[str]) -> Iterator[Unit]:
+            for unit in self.units(columns):
+                read = partial(_chosen, unit, choose)
+                yield unit._replace(read=read, start=None)
+
+        return dataclasses.replace(self, units=units)
+
+
+def _changed(
+    unit: Unit, change: Callable[[pa.RecordBatch], pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    return map(change, unit.read())
+
+
+def _chosen(unit: Unit, choose: RowChoice) -> Iterator[pa.RecordBatch]:
+    start = unit.start
+    assert start is not None  # files number their rows
+    for batch in unit.read():
+        mask = choose(unit.file, start, batch.num_rows)
+        start += batch.num_rows
+        yield batch if mask.all() else without_views(batch).filter(pa.array(mask))
+
+
+# Tells which rows of a file to read: its number, the first row, and how many there are.
+RowChoice = Callable[[int, int, int], NDArray[np.bool_]]
+
+
+class Split(NamedTuple):
+    """Rows that are held out at random: a `share` of every few rows, by a seed.
+
+    A generator of the seed and of the file's number draws one number for each row, in
+    the order of the rows. Of every 20 rows, those with the least numbers are held out,
+    6 if the share is 0.3. So whether a row is held out depends on its place alone: not
+    on its cells, nor on how many rows are read at once. Rows without a class have
+    places, too.
+    """
+
+    share: float
+    seed: int
+
+    def heldout(self, file: int, start: int, rows: int) -> NDArray[np.bool_]:
+        """Tell which rows of a file are held out, from the row `start` on."""
+        first = start // _STRATUM
+        last = -(-(start + rows) // _STRATUM)
+        bits = np.random.PCG64([self.seed, file]).advance(first * _STRATUM)
+        drawn = np.random.Generator(bits).random((last - first, _STRATUM))
+        ranks = drawn.argsort(axis=1).argsort(axis=1)
+        totals = np.floor(np.arange(first, last + 1) * (_STRATUM * self.share))
+        mask: NDArray[np.bool_] = ranks < np.diff(totals)[:, None]
+        offset = start - first * _STRATUM
+        return mask.ravel()[offset : offset + rows]
+
+    def training(self, file: int, start: int, rows: int) -> NDArray[np.bool_]:
+        """Tell which rows of a file are not held out."""
+        return ~self.heldout(file, start, rows)
 
 
 # ---- two passes
@@ -182,7 +233,7 @@ def chosen_columns(batch: pa.RecordBatch, columns: Sequence[str]) -> pa.RecordBa
 def _stored(source: Source, columns: list[str], file: IO[bytes]) -> Source:
     """Return a source whose second pass reads what the first one wrote to a file."""
     batches = (batch for unit in source.units(columns) for batch in unit.read())
-    passes = [_read_back(file), _written(batches, file)]
+    passes = [_read_back(file), written(batches, file)]
 
     def read(every_column: Iterator[pa.RecordBatch], some: list[str]) -> Any:
         if {*some} == {*columns}:
@@ -195,7 +246,7 @@ def _stored(source: Source, columns: list[str], file: IO[bytes]) -> Source:
     return dataclasses.replace(source, units=units)
 
 
-def _written(
+def written(
     batches: Iterator[pa.RecordBatch], file: IO[bytes]
 ) -> Iterator[pa.RecordBatch]:
     """Yield batches, and write them to a file: those of one schema as one stream."""
