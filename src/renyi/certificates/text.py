@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from renyi.certificates.error_table import error_table, pairs_text
-from renyi.certificates.three_lines import EXPECTED, three_lines
+from renyi.certificates.three_lines import EXPECTED, TIES, three_lines
 from renyi.encoding.rows import has_few_rows
 from renyi.formatting import (
     at_least,
@@ -33,7 +33,6 @@ if TYPE_CHECKING:
 _LEAST = 1e-4  # a lower bound that is shown as 0.01 %
 
 ALONE = "For these rows only:"
-TIES = "An exact worst case counts ties of the largest scores as errors."
 
 # ---- warnings
 
@@ -121,7 +120,7 @@ def certificate_text(c: Certificate) -> str:
 
 def detail_lines(c: Certificate) -> list[str]:
     """Return all that a certificate contains beyond these, as lines of a list."""
-    lines = [f"rules, and what is proved of {_covered(c)}", *rule_lines(c)]
+    lines = [f"guarantees by rule, on {_covered(c)}", *rule_lines(c)]
     if len(c.steps) > 1:
         lines.append(f"bounds of rule {c.rule}, from the cheap to the exact")
         lines += map(_step_line, c.steps)

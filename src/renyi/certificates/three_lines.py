@@ -41,12 +41,13 @@ AT_MOST = "Error at most, on this population"
 UNKNOWN = "unknown: pair counts do not contain it"
 QUOTE = "<- quote this"
 NONE_USEFUL = "Guarantee: none useful."
+TIES = "Ties of the largest scores count as errors."
 
 _WIDTH = 36  # of the labels before the figures
 _NAME = 24  # characters of a label or of a column
 _MOST_CATEGORIES = 1000  # for which the search for an exact worst case is advised
-# Warnings that give the reason for no guarantee, or that describe whom it covers.
-_DETAILS = {"few-rows", "optimistic", "class-weight", "class-conditional"}
+# Warnings that the sentences next to the figures already contain.
+_DETAILS = {"few-rows", "optimistic", "class-conditional", "selected-features"}
 
 
 class Advice(NamedTuple):
@@ -107,7 +108,7 @@ def basis_sentences(table: ErrorTable, c: Certificate) -> list[str]:
         texts.append("An estimate: the model of each half answered the other half.")
     if bound is not None:
         own = estimate is not None and estimate.name == LEAVE_ONE_OUT
-        texts.append(_bound_sentence(bound, own))
+        texts.append(_bound_sentence(bound, own, estimate is not None))
     if "selected-features" in c.warning_codes:
         texts.append(
             "The columns were selected on the same rows: expect more errors than this."
@@ -128,15 +129,16 @@ def _leave_one_out(row: ErrorRow, c: Certificate) -> str:
     )
 
 
-def _bound_sentence(row: ErrorRow, held_out: bool) -> str:
+def _bound_sentence(row: ErrorRow, held_out: bool, observed: bool) -> str:
     """Say what a bound rests on: halves, rows that were held out, or other rows."""
     sure = row.certainty.removeprefix("confidence ")
     rows = number_of(row.n or 0, "row")
     if row.name == HALVES:
+        drawn = "and split at random" if observed else "and drawn from one population"
         return (
-            f"The bound has {sure} confidence. It is from {rows} in two halves, each of "
-            "which tested the model of the other. They must be independent, and split "
-            "at random."
+            f"The bound has {sure} confidence. It is from {rows} in two halves, each "
+            "of which tested the model of the other. The rows must be independent, "
+            f"{drawn}."
         )
     if held_out:
         return f"The bound has {sure} confidence. It is from {rows} held out at random."
@@ -164,10 +166,7 @@ def guarantee_lines(
     smaller = [*_smaller(table, c, advice)]
     if smaller:
         lines.append("  Smaller guarantees for the same scorecard:")
-        width = max(len(how) for _, how, _ in smaller)
-        lines += [
-            f"    {bound:<8} {how:<{width}}   {what}" for bound, how, what in smaller
-        ]
+        lines += [f"    {bound:<8} {how}: {what}" for bound, how, what in smaller]
     if table.guarantee is None and table.bound is None and advice.quote:
         lines.append(f"  For a bound to quote: {advice.quote}")
     return lines
@@ -182,6 +181,7 @@ def _guarantee_sentence(row: ErrorRow, c: Certificate) -> str:
     )
     if row.low is not None:
         text += f" One such population has an error of at least {at_least(row.low, 1)}."
+        text += f" {TIES}" * (row.about == "map")
     return text
 
 
@@ -279,9 +279,9 @@ def _changed_population(table: ErrorTable, c: Certificate) -> str:
 
 def note_lines(c: Certificate) -> list[str]:
     """Return the warnings that concern the figures shown."""
-    pairs = zip(c.warning_codes, c.warnings, strict=True)
-    hidden = {*_DETAILS, "selected-features"}
-    return [f"Note: {text}" for code, text in pairs if code not in hidden]
+    codes = c.warning_codes or ("other",) * len(c.warnings)
+    pairs = zip(codes, c.warnings, strict=True)
+    return [f"Note: {text}" for code, text in pairs if code not in _DETAILS]
 
 
 def three_lines(

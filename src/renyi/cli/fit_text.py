@@ -24,6 +24,7 @@ from renyi.formatting import (
 )
 
 _NAME = 26  # of a feature: leaves room for two classes with their points
+_SHOWN = 5e-4  # an importance that is not shown as 0.000
 _PROBABILITIES = {
     None: "the nearest ones to the scores",
     "temperature": "one temperature, fitted to leave-one-out scores",
@@ -50,7 +51,7 @@ def fit_text(
     blocks += [[text] for text in more]
     blocks.append(_features(facts, c))
     if details:
-        blocks.append(["Details", *map(_detail, details_of(facts, c))])
+        blocks.append(["Details", *map(detail, details_of(facts, c))])
     if facts["notes"]:
         blocks.append(["Notes", *output.bullets(facts["notes"])])
     blocks.append(output.saved_lines(facts))
@@ -117,8 +118,6 @@ def _training(facts: Facts) -> list[str]:
     if len(classes) > 6:
         classes = [*classes[:6], f"and {len(classes) - 6} more"]
     alpha = f"{facts['alpha']:.4g}, {_METHODS.get(facts['alpha_method'], '')}"
-    if facts["certificate"]["basis"] == "crossfit" and facts["alpha_method"] != "given":
-        alpha += " in each half"
     lines = [
         f"classes        {', '.join(classes)}",
         f"categories     {facts['categories']:,}",
@@ -148,7 +147,7 @@ def _left_out(facts: Facts) -> list[str]:
     return [*lines, f"left-out rows: {area}log loss {figures['log_loss']:.3f}"]
 
 
-def _detail(line: str) -> str:
+def detail(line: str) -> str:
     """Return a line of the details, indented; continuation lines are indented more."""
     inner = line[: len(line) - len(line.lstrip())]
     return wrapped(line.strip(), f"  {inner}", f"  {inner}  ") if line else ""
@@ -158,10 +157,10 @@ def _detail(line: str) -> str:
 
 
 def _features(facts: Facts, c: Certificate) -> list[str]:
-    entries = facts["important"]
+    entries = [each for each in facts["important"] if each["importance"] >= _SHOWN]
     what = "Columns" if c.order == 1 else "Features"
     if not entries:
-        return [f"No {what.lower()[:-1]} matters: every row gets the same score."]
+        return [f"No {what.lower()[:-1]} matters: all rows get nearly the same score."]
     width = max(len(one_line(entry["feature"], _NAME)) for entry in entries)
     labels = [*facts["classes"]]
     title = f"{what} that matter most"
@@ -175,6 +174,8 @@ def _features(facts: Facts, c: Certificate) -> list[str]:
         room = WIDTH - len(head)
         speaks = entry["speaks_for"]
         if two:
+            # Those in favour of the second class come first.
+            speaks = sorted(speaks, key=lambda each: each["class"] != labels[1])
             parts = [_signed(each, labels[1]) for each in speaks]
         else:
             parts = [_of_class(each, room) for each in speaks]

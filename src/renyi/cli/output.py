@@ -362,7 +362,10 @@ def _next_steps(args: Args, names: Mapping[str, str]) -> list[Facts]:
     steps = [
         (["report", model], "look at it in a browser"),
         (["predict", model, "NEW.csv"], "classify new rows"),
-        (["certify", model, "--rows", "TEST.csv"], "a bound to quote, from unseen rows"),
+        (
+            ["certify", model, "--rows", "TEST.csv"],
+            "a bound to quote",
+        ),
     ]
     return [{"command": command(argv), "why": why} for argv, why in steps]
 
