@@ -373,7 +373,7 @@ def nested_fits(counts: CountsProblem, alpha: float) -> NestedFits:
 
 
 def _scaled_bound(base: Floats, fit: Floats, penalty: Floats, n_classes: int) -> Floats:
-    """Guarantee of the rule map: 2[1 − 1/K − (E[t_Y − t̄])² / E‖t − t̄·1‖²].
+    """Return the guarantee of the rule map: 2[1 − 1/K − (E[t_Y − t̄])² / E‖t − t̄·1‖²].
 
     Points of all classes sum to 0, so that t̄ = 1/K.
     """

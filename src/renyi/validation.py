@@ -12,6 +12,8 @@ from collections.abc import Sequence
 from importlib import import_module
 from typing import Any, TypeGuard
 
+Option = str | tuple[str, Sequence[str]]
+
 
 class InputError(ValueError):
     """Bad input, with advice for Python, and options for the command line.
@@ -20,9 +22,9 @@ class InputError(ValueError):
     ----------
     message : str
         The sentence, with ``{name}`` in place of the parameter ``name``.
-    *options : str
-        Options that would help, such as ``"drop"`` or ``"unseen=mean"``. The command
-        line adds those that the command has.
+    *options : str, or str and names
+        Options that would help, such as ``"drop"``, ``"unseen=mean"`` or ``("id",
+        ["a", "b"])``. The command line adds those that the command has.
     python : str, default=""
         Advice for Python, in a few words.
     **parameters : object
@@ -37,7 +39,7 @@ class InputError(ValueError):
     """
 
     def __init__(
-        self, message: str, *options: str, python: str = "", **parameters: object
+        self, message: str, *options: Option, python: str = "", **parameters: object
     ) -> None:
         self.message = message
         self.options = options
@@ -72,18 +74,6 @@ def with_advice(sentence: str, *advice: str) -> str:
     """
     words = ", ".join(filter(None, advice))
     return f"{sentence.removesuffix('.')} ({words})." if words else sentence
-
-
-def combined(errors: Sequence[ValueError]) -> ValueError:
-    """Return one error with the sentences and the options of several."""
-    options: list[str] = []
-    messages = []
-    for error in errors:
-        options += getattr(error, "options", ())
-        messages.append(getattr(error, "message", str(error)))
-    both = InputError(" ".join(messages), *dict.fromkeys(options))
-    both.args = (" ".join(map(str, errors)),)
-    return both
 
 
 def prefixed(prefix: str, error: ValueError) -> ValueError:

@@ -111,5 +111,5 @@ def test_help_does_not_list_what_is_refused(capsys, bad):
 def test_an_identifier_is_told_of_as_by_fit(bad):
     save(table())
     fit = bad("fit", "t.csv", "--target", "y")
-    assert "200 rows" in fit and "(--id, --drop, --min-count)" in fit
+    assert "200 rows" in fit and "(--id id, --drop id, --min-count)" in fit
     assert bad("compare", "t.csv", "--target", "y", "--methods", "map") == fit

@@ -252,19 +252,34 @@ def test_integers_that_may_identify_rows_are_noted(good: Callable[..., Done]) ->
     patient[:20] = patient[20:40]  # seen twice
     frame = table(n).drop(columns="id").assign(**{"patient no": patient})
     frame["income"] = rng.integers(0, 500, n)
+    frame["amount"] = rng.choice(10**5, n, replace=False)
+    frame["opened"] = 10**9 + 7919 * np.arange(n)
     name = save(frame)
     note = (
-        "Column 'patient no' has 980 different values in 1,000 rows: pass --id "
-        "'patient no' if it identifies rows."
+        "Columns 'patient no' (980 different values), 'opened' (1,000 different "
+        "values) may identify rows, going by 1,000 rows: pass --id 'patient no' opened "
+        "if they identify them."
     )
     text = " ".join(good("fit", name, "--target", "y").out.split())
     assert note in text
     assert "'income'" not in text.split("Notes")[1]
+    assert "'amount'" not in text.split("Notes")[1]
     made = ("--target", "y", "--out", "v.renyi")
     assert f"note: {note}" in good("marginals", "build", name, *made).err
     for option in ("--id", "--numeric"):
-        text = good("fit", name, "--target", "y", option, "patient no").out
-        assert "different values" not in text
+        named = (option, "patient no", "opened")
+        assert "different values" not in good("fit", name, "--target", "y", *named).out
+
+
+def test_all_identifiers_are_named_in_one_message(
+    bad: Callable[..., str], good: Callable[..., Done]
+) -> None:
+    frame = table().assign(row=range(200), mail=[f"{k}@x.org" for k in range(200)])
+    name = save(frame.assign(amount=np.arange(200) ** 2 % 9973))
+    message = bad("fit", name, "--target", "y")
+    assert "Columns 'id' (200 different labels), 'row' (200 different whole numbers), "
+    assert "--id id row mail, --drop id row mail, --numeric row, --min-count" in message
+    good("fit", name, "--target", "y", "--id", "id", "row", "mail")
 
 
 # ---- bad input
@@ -302,7 +317,7 @@ def test_no_usable_column(bad: Callable[..., str]) -> None:
 def test_column_of_nearly_all_distinct_values(bad: Callable[..., str]) -> None:
     message = bad("fit", save(table()), *FIT)
     assert "'id'" in message
-    assert "--id, --drop" in message
+    assert "--id id, --drop id" in message
     numbered = table().assign(id=range(1000, 1200))
     assert "'id'" in bad("fit", save(numbered), *FIT)
 

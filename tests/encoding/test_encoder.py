@@ -250,12 +250,17 @@ def test_two_columns_of_one_name_are_refused():
 
 def test_identifiers_are_refused_and_may_be_forced():
     ids = pd.DataFrame({"id": [f"p{k}" for k in range(40)], "c": ["a", "b"] * 20})
-    with pytest.raises(ValueError, match="Column 'id' has 40"):
+    with pytest.raises(ValueError, match=r"Column 'id' \(40 different labels\) looks"):
         Encoder().fit(ids)
     assert Encoder(min_count=2).fit(ids).categories["id"] == ("(rare)",)
     numbers = pd.DataFrame({"row": np.arange(40)})
-    with pytest.raises(ValueError, match="Column 'row' numbers the rows"):
+    with pytest.raises(ValueError, match=r"'row' \(40 different whole numbers\) look"):
         Encoder().fit(numbers)
+    both = ids.assign(row=np.arange(40), key=[f"k{k}" for k in range(40)])
+    with pytest.raises(ValueError, match=r"'id' .*, 'row' .*, 'key' .* identifiers"):
+        Encoder().fit(both)
+    amounts = pd.DataFrame({"amount": 97 * np.random.default_rng(0).permutation(40)})
+    assert len(Encoder().fit(amounts).categories["amount"]) == 5
     assert len(Encoder(numeric=["row"]).fit(numbers).categories["row"]) == 5
     few = ids[:19]  # too few rows to tell
     assert len(Encoder().fit(few).categories["id"]) == 19

@@ -106,18 +106,24 @@ def test_labels_of_other_columns_take_no_memory(made: Callable[[int], Any]) -> N
 
 
 @pytest.mark.long
-def test_hundred_thousand_columns_from_file_to_answers(
+def test_a_hundred_thousand_columns_cost_ten_times_ten_thousand(
     run: Run, tmp_path: Path
 ) -> None:
-    d, path = 100_000, tmp_path / "wide.csv"
-    with path.open("w") as out:
-        print(*(f"c{j}" for j in range(d)), "y", sep=",", file=out)
-        for k, row in enumerate(_codes(d)):
-            print(*row, "no" if k % 2 else "yes", sep=",", file=out)
-    start = time.process_time()
-    done = run("fit", str(path), "--target", "y", "--out", str(tmp_path / "m"))
-    assert done.code == 0, done.err
-    assert time.process_time() - start < 20
-    done = run("predict", str(tmp_path / "m.json"), str(path))
-    assert done.code == 0, done.err
-    assert time.process_time() - start < 40
+    """From a file to answers. A cost of all pairs of columns would be 100 times."""
+    seconds = []
+    for d in (10_000, 100_000):
+        path = tmp_path / f"{d}.csv"
+        with path.open("w") as out:
+            print(*(f"c{j}" for j in range(d)), "y", sep=",", file=out)
+            for k, row in enumerate(_codes(d)):
+                print(*row, "no" if k % 2 else "yes", sep=",", file=out)
+        start = time.process_time()
+        model = str(tmp_path / f"{d}.json")
+        for command in (
+            ("fit", str(path), "--target", "y", "--out", model),
+            ("predict", model, str(path)),
+        ):
+            done = run(*command)
+            assert done.code == 0, done.err
+        seconds.append(time.process_time() - start)
+    assert seconds[1] < 30 * seconds[0]

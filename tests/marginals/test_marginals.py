@@ -213,7 +213,7 @@ def test_blocks_are_too_small_to_show_identifiers():
     m = Marginals.from_blocks(blocks)
     assert m == Marginals.from_data(X, y)
     assert len(m.categories["town"]) == 200
-    with pytest.raises(ValueError, match="Column 'town' has 25 different labels"):
+    with pytest.raises(ValueError, match=r"Column 'town' \(25 different labels"):
         Marginals.from_data(*blocks[0])
 
 
@@ -225,7 +225,7 @@ def test_blocks_may_be_numbered_by_a_column_that_does_not_number_all_rows():
     bins = Encoder().fit_transform(X[:25], refuse_identifiers=False)[0]
     assert m == Marginals.from_data(X, y, encoder=bins)
     assert m.block("day", "y").to_numpy().sum() == 1000
-    with pytest.raises(ValueError, match="Column 'day' numbers the rows"):
+    with pytest.raises(ValueError, match="Column 'day' .* looks like an identifier"):
         Marginals.from_data(*blocks[0])
 
 

@@ -15,8 +15,8 @@ from markupsafe import Markup
 
 import renyi
 from renyi.files import encoded
-from renyi.report.charts import Line, LineChart, Mark, axis, bar, mark, scale_end
-from renyi.report.page import render, render_report, shown
+from renyi.report.charts import Mark, Spot, axis, bar, mark, scale_end, strip
+from renyi.report.page import render, render_report, shown, unbroken
 from renyi.report.summary import name
 
 HOSTILE = [
@@ -111,16 +111,32 @@ def test_tables_have_heads_and_an_own_row_head(facts: Any) -> None:
     assert row[2] == facts["features"][0]["categories"][0]
 
 
-def test_charts_escape_their_labels_and_have_every_number_as_text() -> None:
-    chart = LineChart(
-        "<c>", [Line("l", [(0, 0), (0.25, 0.75)])], x="<x>", y="<y>", x_end=1
-    )
-    drawn = chart.svg()
-    assert chart.rows == [("l", "0", "0"), ("l", "0.25", "0.75")]
-    assert "&lt;x&gt;" in drawn
-    assert "&lt;y&gt;" in drawn
-    assert "<c>" not in drawn
+def test_charts_escape_their_labels() -> None:
     assert "&lt;b&gt;" in axis(0.4, lambda share: "<b>")
+
+
+def test_one_axis_has_every_figure_in_its_own_form_and_at_its_place() -> None:
+    spots = [
+        Spot("estimate", 0.1, 0.05, 0.2),
+        Spot("bound", 0.2),
+        Spot("baseline", 0.4),
+        Spot("guarantee", 0.3),
+    ]
+    drawn = strip(spots)
+    for kind, place in (("dot", 25), ("block", 50), ("diamond", 100), ("bracket", 75)):
+        assert re.search(rf'x="{place}.00%"[^/]*class="{kind}"', drawn)
+    assert 'x1="12.50%" x2="50.00%"' in drawn  # the interval
+    ticks = re.findall(r">([^<]+)</text>", drawn)
+    assert [tick.replace("\N{NO-BREAK SPACE}", " ") for tick in ticks] == [
+        *("0 %", "10 %", "20 %", "30 %", "40 %"),
+    ]
+
+
+def test_no_line_ends_within_the_name_of_an_option() -> None:
+    text = unbroken("renyi report <m>.json --time-limit 9 -o a-b.html")
+    assert text.count('<span class="whole">') == 2
+    assert '<span class="whole">--time-limit</span> 9' in text
+    assert "&lt;m&gt;.json" in text and "a-b.html" in text
 
 
 def test_marks_differ_by_form() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import html
-import itertools
 import json
 import re
 from dataclasses import replace
@@ -96,10 +95,12 @@ def test_sums_of_held_out_rows_are_those_of_the_rows(votes: Any) -> None:
     )
     pairs = (p[second][:, None] > p[~second]) + (p[second][:, None] == p[~second]) / 2
     assert h["auc"] is not None and h["auc"][0] == pytest.approx(pairs.mean())
-    assert h["roc"][0] == [0.0, 0.0] and h["roc"][-1] == [1.0, 1.0]
-    for (x, y_at), (x_next, y_next) in itertools.pairwise(h["roc"]):
-        step = (x_next - x) * (~second).sum() + (y_next - y_at) * second.sum()
-        assert step > 4.9  # rows: none is told of by itself
+    missed = [
+        float((clf.predict(X[300:]) != y[300:])[y[300:] == c].mean())
+        for c in clf.classes_
+    ]
+    assert [each["error"] for each in h["by_class"]] == pytest.approx(missed)
+    assert [each["rows"] for each in h["by_class"]] == [80, 55]
     assert f"{100 * wrong:.1f} %" in str(report)
     assert report.to_dict()["certificate"] is not None
     assert report.to_dict()["certificate"]["basis"] == "marginals"
@@ -109,12 +110,10 @@ def test_verdict_does_not_promise_where_the_bound_says_little() -> None:
     X = frame(40, 12)
     clf = renyi.RenyiClassifier().fit(X, np.where(X["c0"] < "c0v2", "a", "b"))
     assert clf.certificate_.doubtful
-    report = clf.report()
-    assert "proven to be wrong" not in str(report)
-    assert not any(
-        tile["label"] == "wrong at worst" for tile in report.to_dict()["headline"]
-    )
-    assert report.to_dict()["warnings"]
+    facts = clf.report().to_dict()
+    assert facts["guarantee"]["place"] is None
+    assert facts["guarantee"]["text"].startswith("none useful. Pair counts of 40 rows")
+    assert {each["kind"] for each in facts["headline"]} == {"estimate", "baseline"}
 
 
 def test_the_page_says_why_a_bound_says_little_before_it_shows_one() -> None:
@@ -124,12 +123,15 @@ def test_the_page_says_why_a_bound_says_little_before_it_shows_one() -> None:
     c, m = clf.certificate_, renyi.Marginals.from_data(X, y)
     card = clf.scorecard_.rounded(3, marginals=m)
     page = clf.report(card=card).to_html().replace("\N{NO-BREAK SPACE}", " ")
-    head, _, ladder = page.partition('id="certificate"')[2].partition("<table")
-    assert f"{100 * c.loo_error:.1f} % errors. {c.trust}" in head
-    assert c.warnings[0][1:] in head and "at most 0" not in head
-    hand = page.partition('id="card"')[2]
-    assert "<p>For these rows only: on every distribution" in hand
-    assert ladder.index("Leave-one-out") < ladder.index("at most 0")
+    figures, _, details = page.partition('id="errors"')[2].partition("<details")
+    assert "estimate by leave-one-out" in figures and "at most 0" not in figures
+    reason = c.warnings[0][1:]
+    assert reason not in figures
+    assert details.index(reason) < details.index("For these rows only:")
+    assert page.count(reason) == 1  # no note is said twice
+    hand = page.partition('id="card"')[2].partition("</section>")[0]
+    assert "No useful guarantee follows from pair counts for this card." in hand
+    assert "at most" not in hand
 
 
 def test_whole_points_of_an_optimistic_model_say_so(votes: Any) -> None:
@@ -138,8 +140,9 @@ def test_whole_points_of_an_optimistic_model_say_so(votes: Any) -> None:
     own = replace(clf.certificate_, loo_risk=1.0, warnings=("expect the estimate.",))
     assert own.doubtful and not clf.scorecard_.rounded(3, marginals=m).before.doubtful
     card = build._card(clf.scorecard_.rounded(3, marginals=m), own)
-    assert card["sentences"][-2] == "Expect the estimate."
-    assert card["sentences"][-1].startswith("For these rows only:")
+    assert card["sentences"][-1].startswith("No useful guarantee")
+    certain = build._card(clf.scorecard_.rounded(3, marginals=m), clf.certificate_)
+    assert "wrong on at most" in certain["sentences"][-1]
 
 
 def test_a_bound_has_the_same_digits_on_page_card_and_text(votes: Any) -> None:
@@ -147,15 +150,16 @@ def test_a_bound_has_the_same_digits_on_page_card_and_text(votes: Any) -> None:
     report = clf.report(card=clf.scorecard_.rounded(10, marginals=clf.marginals_))
     bound = at_most(clf.certificate_.bounds["map"], 1)
     assert f"at most {bound}" in str(clf.certificate_)
-    assert bound in {
-        tile["value"] for tile in report.to_dict()["headline"]
-    } and bound in str(report)
+    assert f"wrong on at most {bound} of any population" in str(report)
     (closed,) = (
-        rung for rung in report.to_dict()["errors"] if rung["title"] == "Closed form"
+        row for row in report.to_dict()["errors"] if row["title"] == "Guarantee"
     )
     assert closed["shown"] == f"at most {bound}"
     assert report.to_dict()["card"] is not None
-    assert f"before rounding {bound}." in report.to_dict()["card"]["sentences"][-1]
+    assert (
+        f"before rounding on at most {bound}."
+        in report.to_dict()["card"]["sentences"][-1]
+    )
 
 
 def test_weights_are_not_called_rows(votes: Any) -> None:
@@ -164,45 +168,58 @@ def test_weights_are_not_called_rows(votes: Any) -> None:
     clf = renyi.RenyiClassifier().fit(X, y, weights)
     report = clf.report()
     size = f"{weights.sum():,.10g} units of weight"
-    assert f"like the {size} it learned from" in str(report)
+    assert size in report.to_dict()["about"]
     page = report.to_html()
-    assert f"<dd>{size}</dd>" in page and ">Weight<" in page and ">Rows<" not in page
-    assert "Share of the weight" in page and "of the rows" not in page
+    points = page.partition('id="points"')[2].partition("</thead>")[0]
+    assert f"<dd>{size}</dd>" in page and ">Sum of weights<" in points
+    assert ">Rows<" not in points and "Share of the weight" in page
     assert (
         report.to_dict()["card"] is not None
         and size in report.to_dict()["card"]["sentences"][-1]
     )
     few = renyi.RenyiClassifier().fit(X[:20], y[:20], weights[:20])
     few_size = f"{weights[:20].sum():,.10g} units of weight"
-    assert f"holds only for the {few_size} it learned" in str(few.report())
+    assert f"Pair counts of {few_size} and" in str(few.report())
     other = renyi.RenyiClassifier().fit(X, y).report(clf.marginals_)
-    assert f"{size} of other marginals" in other.to_html()
+    assert f"{size} of other pair counts" in other.to_html()
 
 
-def test_a_bound_that_is_no_better_than_guessing_says_of_whom_it_speaks() -> None:
+def test_a_guarantee_that_is_no_better_than_guessing_is_not_a_figure() -> None:
     X = frame(200, 3)
     y = np.where(np.random.default_rng(0).random(200) < 0.3, "a", "b")
-    (text,) = renyi.RenyiClassifier().fit(X, y).report().to_dict()["warnings"]
-    assert "every population with these counts" in text and "'b'" in text
+    clf = renyi.RenyiClassifier().fit(X, y)
+    facts = clf.report().to_dict()
+    upper = at_most(clf.certificate_.bounds["map"], 1)
+    assert facts["guarantee"]["place"] is None
+    assert f"none useful. From pair counts, at most {upper}" in facts["summary"]
+    assert "more than always answering 'b'" in facts["guarantee"]["text"]
+    assert not any(upper in each["value"] for each in facts["headline"])
+    verdict = facts["findings"][0]
+    assert not verdict["good"] and "better than always answering 'b'" in verdict["text"]
 
 
 def test_other_marginals_are_named_as_such(votes: Any) -> None:
     X, y = votes
     clf = renyi.RenyiClassifier().fit(X[:200], y[:200])
     own = clf.report(clf.marginals_)
-    assert "it learned from" in str(own) and own.to_dict()["data"]["certified"] is None
+    assert own.to_dict()["data"]["certified"] is None
     other = clf.report(renyi.Marginals.from_data(X[200:], y[200:]))
     assert (
         other.to_dict()["data"]["certified"] == 235
         and other.to_dict()["data"]["rows"] == 200
     )
-    assert "of the marginals given here" in str(other)
+    assert "with the pair counts given" in str(other)
 
 
 def test_halves_that_judge_each_other_speak_of_the_population(votes: Any) -> None:
     safe = renyi.CrossFitClassifier().fit(*votes)
     report = safe.classifier_.report()
-    assert "with confidence 95 % it is wrong on at most 17.8 % of the" in str(report)
+    assert "At most, with 95 % confidence: 17.8 %" in str(report)
+    *_, always = report.to_dict()["headline"]
+    assert (always["label"], always["value"]) == (
+        "always answering 'democrat'",
+        "38.6 %",
+    )
     assert {rung["kind"] for rung in report.to_dict()["errors"]} >= {
         "estimate",
         "bound",
@@ -211,13 +228,12 @@ def test_halves_that_judge_each_other_speak_of_the_population(votes: Any) -> Non
 
 def test_bounds_of_halves_are_not_taken_for_proofs_of_the_counts(votes: Any) -> None:
     X, y = votes
-    safe = renyi.CrossFitClassifier(random_state=0).fit(X[:300], y[:300]).classifier_
+    safe = renyi.CrossFitClassifier(random_state=0).fit(X, y).classifier_
     bound = at_most(safe.certificate_.bounds["map"], 1)
-    report = build.report(safe, heldout=(X[300:], y[300:]))
-    assert "proven" not in str(report)
-    told = "with confidence 95 %, by halves of the rows it learned from, it is wrong on"
-    assert f"{told} at most {bound}" in str(report)
-    assert "With confidence 95 % in each by itself" in report.to_html().replace(
+    report = safe.report()
+    line = report.to_dict()["guarantee"]["text"]
+    assert f"at most {bound}" in line and "with 95 % confidence" in line
+    assert "with 95 % confidence in each bound" in report.to_html().replace(
         "\N{NO-BREAK SPACE}", " "
     )
 
@@ -226,30 +242,33 @@ def test_rows_of_the_training_prove_nothing(votes: Any) -> None:
     X, y = votes
     clf = renyi.RenyiClassifier().fit(X, y)
     report = clf.report(X=X, y=y)
+    facts = report.to_dict()
     assert "not used in training" not in str(report) and "confidence" not in str(report)
-    assert not any(
-        tile["label"] == "wrong at most" for tile in report.to_dict()["headline"]
-    )
-    assert not any("held-out" in rung["title"] for rung in report.to_dict()["errors"])
-    page = report.to_html().partition('id="heldout"')[2]
-    assert "these bounds are not valid" in page
+    assert not any(figure["kind"] == "bound" for figure in facts["headline"])
+    assert not any(row["name"] == "held-out rows" for row in facts["errors"])
+    assert "may be its training rows" in facts["findings"][1]["text"]
+    (note,) = facts["notes"]
+    assert "these bounds are not valid" in note
 
 
-def test_estimates_name_their_rows_their_rule_and_their_doubts(votes: Any) -> None:
+def test_estimates_are_of_the_rule_and_guarantees_name_their_rows(votes: Any) -> None:
     X, y = votes
     sharp = renyi.RenyiClassifier(rule="sharp").fit(X[:200], y[:200])
-    other = sharp.report(renyi.Marginals.from_data(X[200:], y[200:]))
-    assert "wrong by the likelier class on" in str(other)
-    assert "new rows like the 200 it learned from" in str(other)
-    assert "of the likelier class" in other.to_dict()["headline"][0]["note"]
+    estimate = sharp.report().to_dict()["headline"][0]
+    error = sharp.certificate_.loo_error
+    assert error is not None and estimate["value"] == f"{100 * error:.1f} %"
+    assert "95 % interval" in estimate["note"] and "leave-one-out" in estimate["note"]
     few = sharp.report(renyi.Marginals.from_data(X[200:220], y[200:220]))
-    assert "only for the 20 rows of the marginals given here" in str(few)
-    pairs = renyi.RenyiClassifier(order=2).fit(X[["crime", "immigration"]], y).report()
-    assert "counts of pairs of features of 2 columns it learned" in str(pairs)
-    own = replace(sharp.certificate_, warning_codes=("selected-features",))
-    assert "on more than" in summary.summary(
-        "party", own, None, None, "it learned from"
+    assert "Pair counts of 20 rows" in str(few)
+    both = X[["physician-fee-freeze", "crime"]]
+    pairs = renyi.RenyiClassifier(order=2).fit(both, y).report()
+    assert "the same counts of pairs of features of 2 columns" in str(pairs)
+    warned = replace(
+        sharp.certificate_,
+        warnings=("the features were selected.",),
+        warning_codes=("selected-features",),
     )
+    assert summary.notes(warned, warned) == ["The features were selected."]
 
 
 def test_the_scorecard_tells_no_answer_of_a_rule_that_draws_it(votes: Any) -> None:
@@ -259,7 +278,7 @@ def test_the_scorecard_tells_no_answer_of_a_rule_that_draws_it(votes: Any) -> No
         page = html.unescape(
             renyi.RenyiClassifier(rule=rule).fit(X, y).report().to_html()
         )
-        assert (told in page) == ("draws its answer at random" in page)
+        assert (told in page) == ("answers at random where it is unsure" in page)
         assert (told in page) == (rule == "renyi")
 
 
@@ -267,7 +286,8 @@ def test_a_class_without_held_out_rows_has_no_share_of_errors(votes: Any) -> Non
     X, y = votes
     clf = renyi.RenyiClassifier(rule="renyi").fit(X, y)
     page = clf.report(X=X[y == "democrat"], y=y[y == "democrat"]).to_html()
-    table = page.partition("were the likelier one answered</caption>")[2]
+    assert "counted here is the likelier class" in page
+    table = page.partition("Answers by true class</caption>")[2]
     row = table.partition("republican</th><td")[2].partition("</tr>")[0]
     assert row.endswith("—</td>") and "100" not in row
 
@@ -277,7 +297,7 @@ def test_figures_of_few_rows_are_named_as_such() -> None:
     X.loc[0, "c0"] = "Ada Lovelace"
     clf = renyi.RenyiClassifier().fit(X, np.arange(60) % 2)
     page = clf.report(X=X[:3], y=[0, 1, 0]).to_html()
-    assert "Categories of fewer than 5 rows: 1." in page
+    assert "1 category has fewer than 5 rows." in page
     assert "may reveal single rows" in page
     assert (
         "may reveal"
@@ -357,7 +377,8 @@ def test_genotypes_promise_nothing_and_name_their_variants() -> None:
     model, _ = genotypes()
     report = genotype_report(model)
     assert isinstance(report, Report) and report.to_dict()["certificate"] is None
-    assert "no worst case is proven" in str(report)
+    assert "Guarantee: none." in str(report)
+    assert "95 % interval" in report.to_dict()["headline"][0]["note"]
     assert report.to_dict()["features"][0]["name"].startswith("rs")
     assert report.to_dict()["features"][0]["importance"] == pytest.approx(
         model.importance.max()
@@ -392,7 +413,10 @@ def test_blank_names_can_be_seen_and_long_ones_are_cut(votes: Any) -> None:
 def test_what_a_genotype_model_tells_of_itself_may_be_no_share(wrong: Any) -> None:
     model, _ = genotypes(5)
     report = genotype_report(replace(model, meta={"samples": "?", "loo_error": wrong}))
-    assert "is not known" in str(report) and report.to_dict()["data"]["rows"] is None
+    assert (
+        "Error to expect: unknown" in str(report)
+        and report.to_dict()["data"]["rows"] is None
+    )
     assert not any(rung["kind"] == "estimate" for rung in report.to_dict()["errors"])
     assert report.to_html()
 
@@ -420,13 +444,64 @@ def test_bounds_of_pairs_within_each_class_say_so_in_every_place(
     m = renyi.Marginals.from_data(X.iloc[:, :3], y, class_conditional=True)
     clf = renyi.RenyiClassifier(**settings).fit_marginals(m)
     facts = clf.report(m).to_dict()
-    assert "pairs within each class" in facts["summary"]
-    (worst,) = (each for each in facts["headline"] if "worst" in each["label"])
-    assert "pairs within each class" in worst["note"]
     guarantees = [row for row in facts["errors"] if row["kind"] == "guarantee"]
     assert guarantees
     assert all("within each class" in row["covers"] for row in guarantees)
     page = clf.report(m).to_html()
-    assert "exactly the counts of pairs within each class:" in page
+    assert "the same counts of pairs within each class:" in page
     alone = renyi.Marginals.from_data(X.iloc[:, :3], y)
     assert "within each class" not in str(clf.report(alone))
+
+
+def test_rows_of_an_unknown_class_count_as_errors_of_their_own(votes: Any) -> None:
+    X, y = votes
+    clf = renyi.RenyiClassifier().fit(X[:300], y[:300])
+    truth = y[300:].astype(object)
+    truth.iloc[:7] = "independent"
+    report = clf.report(X=X[300:], y=truth)
+    facts = report.to_dict()
+    confusion = np.array(facts["heldout"]["confusion"])
+    assert confusion.shape == (3, 2) and confusion[2].sum() == 7
+    wrong = confusion.sum() - np.trace(confusion)
+    assert facts["headline"][0]["place"] == pytest.approx(wrong / 135)
+    assert "class that the model does not know" in report.to_html()
+    (note,) = facts["notes"]
+    assert "independent" in note and "7 of the 135" in note
+
+
+def test_findings_say_whether_to_use_the_model(votes: Any) -> None:
+    X, y = votes
+    clf = renyi.RenyiClassifier().fit(X[:300], y[:300])
+    tested = clf.report(X=X[300:], y=y[300:]).to_dict()["findings"]
+    assert [each["good"] for each in tested] == [True, True, True]
+    assert tested[0]["text"] == "Clearly better than always answering 'democrat'."
+    assert tested[1]["text"] == "Tested on 135 rows not used in training."
+    untested = clf.report().to_dict()["findings"][1]
+    assert not untested["good"] and untested["text"].startswith("Not tested on data")
+
+
+@pytest.mark.parametrize(("wrong", "differs"), [((12, 1), True), ((6, 4), False)])
+def test_errors_differ_by_class_only_where_their_intervals_do(
+    wrong: tuple[int, int], differs: bool
+) -> None:
+    classes = [
+        {"class": label, "rows": 20.0, "error": n / 20}
+        for label, n in zip("ab", wrong, strict=True)
+    ]
+    found = summary._by_class(classes)
+    assert found is not None and found["good"] == (not differs)
+    assert f"'a' is missed on {5 * wrong[0]}.0 %" in found["text"]
+    assert summary._by_class(classes[:1]) is None
+
+
+def test_errors_by_class_come_from_left_out_rows_without_others(votes: Any) -> None:
+    X, y = votes
+    clf = renyi.RenyiClassifier().fit(X, y)
+    report = clf.report()
+    left_out = report.to_dict()["left_out_rows"]
+    rows = [each["rows"] for each in left_out["by_class"]]
+    errors = [each["error"] for each in left_out["by_class"]]
+    assert np.dot(rows, errors) / 435 == pytest.approx(clf.certificate_.loo_error)
+    section = report.to_html().partition('id="left_out_rows"')[2]
+    assert f"{100 * errors[0]:.1f}" in section.partition("</section>")[0]
+    assert clf.report(X=X[:50], y=y[:50]).to_dict()["left_out_rows"] is None

@@ -274,11 +274,11 @@ def test_polishing_may_need_outcomes_that_were_dropped() -> None:
 def test_result_as_text() -> None:
     table = draw(3)
     exact, bound = minimax(marginals(table)), minimax(marginals(table), method="lp")
-    assert "no rule can promise less than" in str(exact)
-    assert f"errs at most {at_most(exact.upper)} on" in str(exact)
+    assert "no rule can guarantee less than" in str(exact)
+    assert f"wrong on at most {at_most(exact.upper)} of" in str(exact)
     told = replace(bound, upper=0.04362, lower=0.04358)
     assert "between 0.043580 and 0.043620" in str(told)
-    assert "errs at most 4.37 %" in str(told)  # 4.36 % would be too little
+    assert "wrong on at most 4.37 %" in str(told)  # 4.36 % would be too little
     assert "no rule" not in str(bound)
     assert bound.gap == bound.upper
 

@@ -333,7 +333,7 @@ def test_rule_is_the_models_own_by_default():
     clf = RenyiClassifier(rule="renyi").fit(X[["crime", "immigration"]], y)
     found = worst.worst_case(clf, clf.marginals_)
     assert found.rule == "renyi"
-    assert "rule renyi errs" in str(found)
+    assert "rule renyi is wrong on" in str(found)
     assert worst.worst_case(clf, clf.marginals_, rule="map").rule == "map"
     with pytest.raises(ValueError, match="rule"):
         worst.worst_case(clf, clf.marginals_, rule="best")
@@ -345,7 +345,7 @@ def test_texts_of_worst_cases_and_theta_round_outwards():
     told = str(worst.WorstCase(0.137931, 0.137931, None, "map", 0.3, 1.0))
     assert "at most 13.80 %" in told
     told = str(ThetaResult(0.0894630, 0.0894630, 0.0894630, None, None))
-    assert "below 0.0894," in told and "promises 0.1790." in told
+    assert "below 0.0894," in told and "guarantees 0.1790." in told
 
 
 def test_text_gives_the_interval_if_it_is_wide():
@@ -354,7 +354,7 @@ def test_text_gives_the_interval_if_it_is_wide():
     assert "closed form 30.00 %" in told
     # No lower end was looked for.
     told = str(worst.WorstCase(0.0, 0.2, None, "map", 0.3, 1.0))
-    assert "rule map errs at most 20.00 % of the time" in told
+    assert "rule map is wrong on at most 20.00 % of a population" in told
 
 
 @pytest.mark.parametrize("value", [0, -1.0, float("nan"), "5", True])

@@ -374,7 +374,7 @@ def test_interpolated_rows_are_left_out_where_another_copy_stays(intercept):
 
 def test_weight_too_small_to_choose_alpha():
     equations = equations_of(make_rows(40, 2), True)
-    with pytest.raises(ValueError, match="total weight, 1, is too small .* scale"):
+    with pytest.raises(ValueError, match="total weight, 1, is too small .* Scale"):
         ridge.fit_primal(equations, 1.0, 4, "auto")
     assert ridge.fit_primal(equations, 1.0, 4, 0.1).choice.risk is None
 

@@ -126,7 +126,7 @@ class ClassTables:
         return spans(self.columns.sizes)
 
     def table(self, *features: int) -> Table:
-        """Probabilities of one or two features and the class."""
+        """Return the probabilities of one or two features and the class."""
         block = self.pairs[:, self.spans[features[0]], self.spans[features[-1]]]
         if len(features) == 1:
             return Table(features, True, np.einsum("ykk->ky", block))
@@ -387,7 +387,7 @@ class Witnesses:
         self._errors[:, new] = self._errors[:, old] @ share
 
     def _excess(self, edge: Edge) -> Floats:
-        """How far each measure is beyond what the pair allows, by category."""
+        """Return how far each measure is beyond what the pair allows, by category."""
         old, new = (self._spans[i] for i in edge)
         limits = self._loss[old, new].sum(axis=1)
         return np.asarray(np.maximum(self._errors[:, old] - limits, 0.0))

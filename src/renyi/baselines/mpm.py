@@ -98,7 +98,7 @@ def fit_half_space(
 
 
 def _inverse(share: Floats, s: float) -> Floats:
-    """Diagonal of (Σ_0/s + Σ_1/(1 − s))⁻¹ where Σ_0 and Σ_1 are diagonal."""
+    """Return the diagonal of (Σ_0/s + Σ_1/(1 − s))⁻¹ where Σ_0 and Σ_1 are diagonal."""
     if s in (0, 1):
         return np.asarray(share == s, np.float64)
     return s * (1 - s) / (share * (1 - s) + (1 - share) * s)
@@ -216,7 +216,7 @@ class MinimaxProbabilityMachine(CountsClassifier):
         return np.asarray(self.scorecard_.scores(codes)[:, 0])
 
     def predict(self, X: object) -> NDArray[Any]:
-        """Class of each row: the side of the half space it is on."""
+        """Return the class of each row: the side of the half space it is on."""
         side = (self.decision_function(X) > 0).astype(np.intp)
         return np.asarray(self.classes_[side])
 

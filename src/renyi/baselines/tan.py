@@ -204,7 +204,7 @@ class TreeAugmentedNaiveBayes(CountsClassifier):
         self.edges_ = [(names[i], names[j]) for i, j in edges]
 
     def predict_proba(self, X: object) -> Floats:
-        """Probability of each class at each row, by Bayes' rule.
+        """Return the probability of each class at each row, by Bayes' rule.
 
         Where no class allows the row, it is that of the classes alone.
         """
@@ -218,6 +218,6 @@ class TreeAugmentedNaiveBayes(CountsClassifier):
         return _log(self.predict_proba(X))
 
     def predict(self, X: object) -> NDArray[Any]:
-        """Most probable class of each row."""
+        """Return the most probable class of each row."""
         best = self.predict_proba(X).argmax(axis=1)
         return np.asarray(self.classes_[best])

@@ -26,13 +26,13 @@ from renyi.cli.parser import Args, option
 from renyi.encoding.arrow import number_text
 from renyi.encoding.columns import Column, Label, label_text
 from renyi.encoding.encoder import Encoder
+from renyi.encoding.identifiers import may_identify_rows
 from renyi.encoding.rules import (
     MISSING_CODES,
     check_features,
     check_weight_column,
     class_array,
     constant_columns,
-    may_identify_rows,
 )
 from renyi.estimators import model_file
 from renyi.files import MARGINALS
@@ -295,19 +295,32 @@ def constant_names(source: str, columns: Iterable[Column], total: int) -> list[s
 
 
 def warn_of_identifiers(X: pa.Table, which: str = "") -> None:
-    """Warn of integers that are nearly all different and will be binned as numbers."""
-    if not may_identify_rows(X.num_rows, X.num_rows):
-        return
+    """Warn of integers that may identify rows and will be binned as numbers."""
+    n = X.num_rows
+    counts: dict[str, str] = {}
     for name, column in zip(X.column_names, X.columns, strict=True):
         if not pa.types.is_integer(column.type):
             continue
         count = pc.count_distinct(column).as_py()
-        n = len(column)
-        if may_identify_rows(count, n):
-            warn(
-                f"Column {name!r} has {count:,} different values in {which}{n:,} rows: "
-                f"pass --id {shlex.quote(name)} if it identifies rows."
-            )
+        if may_identify_rows(name, count, n, _in_order(column)):
+            counts[name] = f"{name!r} ({count:,} different values)"
+    if not counts:
+        return
+    names = list(counts)
+    columns = "Column" if len(names) == 1 else "Columns"
+    they = "it identifies" if len(names) == 1 else "they identify"
+    warn(
+        f"{columns} {', '.join(counts.values())} may identify rows, going by {which}"
+        f"{n:,} rows: pass --id {shlex.join(names)} if {they} them."
+    )
+
+
+def _in_order(column: pa.ChunkedArray) -> bool:
+    """Whether the numbers of a column only rise, or only fall, from row to row."""
+    values = column.drop_null().to_numpy()
+    rise = values[1:] > values[:-1]
+    fall = values[1:] < values[:-1]
+    return bool(rise.all() or fall.all())
 
 
 def warn_of_labels(columns: Iterable[Column]) -> None:

@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 SMALL = 200_000_000  # bytes; larger pair counts are written only on request
 _SOURCE = f"a table ({suffixes.TABLES}), pair counts (.renyi) or a bundled name"
 _TABLES = (
-    f"tables ({suffixes.TABLES}), patterns ('visits-*.csv'), folders of Parquet files, "
-    "or a bundled name"
+    f"tables ({suffixes.TABLES}), patterns ('visits-*.csv'), Parquet folders, or a "
+    "bundled name"
 )
 _DATABASE = "with --table a database (file, or postgresql://…)"
 WRITTEN = (".csv", ".csv.gz", ".parquet")  # file endings of predictions
@@ -162,7 +162,7 @@ model:
 --no-intercept  fit the paper's literal form
 --seed N
 a bound on the error in the population:
---confidence SHARE  hold out rows, and bound the error by them
+--confidence SHARE  confidence of the bound (holds out rows)
 --holdout SHARE  how many of the rows to hold out (default 0.3)
 """
 _PREDICT = f"""predict the rows of a table with a model

@@ -46,6 +46,9 @@ def with_options(problem: Exception | str, known: Collection[str] = ()) -> str:
             text = text.replace(f"{{{name}}}", _shown(name, value))
     options = []
     for advice in getattr(problem, "options", ()):
+        if isinstance(advice, tuple):
+            options.append(f"{option(advice[0])} {shlex.join(advice[1])}")
+            continue
         name, _, value = advice.partition("=")
         options.append(_shown(name, value or True))
     return with_advice(text, *options)

@@ -32,7 +32,7 @@ from renyi.counting.compiled import compile_loop
 
 
 def has(feature):
-    """Whether the processor has it; not where LLVM cannot tell."""
+    """Return whether the processor has it; not where LLVM cannot tell."""
     try:
         return bool(llvm.get_host_cpu_features().get(feature))
     except RuntimeError:

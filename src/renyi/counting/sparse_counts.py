@@ -38,7 +38,7 @@ def is_large(sizes: Sizes) -> bool:
 
 
 def is_sparse(table: Table) -> bool:
-    """Whether a table is stored sparse."""
+    """Return whether a table is stored sparse."""
     return hasattr(table, "indptr")
 
 
@@ -136,7 +136,7 @@ def changed(table: Table, change: Callable[[Any], Any]) -> Table:
 
 
 def equal(first: Table, second: Table) -> bool:
-    """Whether two tables, or their absence, are the same."""
+    """Return whether two tables, or their absence, are the same."""
     if not is_sparse(first) or not is_sparse(second):
         return bool(np.array_equal(first, second))
     return first.shape == second.shape and all(

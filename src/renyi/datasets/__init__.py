@@ -322,7 +322,7 @@ def random_joint(
 
 
 def _outer_sum(terms: list[Floats]) -> Any:
-    """Sum_i terms[i][x_i, y] as an array over (x_1, ..., x_d, y)."""
+    """Return the sum_i terms[i][x_i, y] as an array over (x_1, ..., x_d, y)."""
     total: Any = 0.0
     for axis, term in enumerate(terms):
         shape = [1] * len(terms) + [term.shape[1]]

@@ -40,6 +40,12 @@ from renyi.encoding.columns import (
     numbered_names,
     plain_label,
 )
+from renyi.encoding.identifiers import (
+    Identifier,
+    check_identifiers,
+    label_identifiers,
+    row_numbers,
+)
 from renyi.formatting import listed
 from renyi.validation import InputError, ParameterError
 
@@ -165,17 +171,23 @@ class Encoder:
         """
         known = {column.name: column.levels for column in self.columns}
         refuse = refuse_identifiers and not known
+        identifiers: list[Identifier] = []
 
         def learned(part: Block) -> Columns:
             if isinstance(part, NumberColumn):
-                levels = self._bins(part, sample_weight, known.get(part.name), refuse)
+                levels, cells = self._bins(part, sample_weight, known.get(part.name))
+                if refuse and (count := self._row_numbers(part, cells)):
+                    identifiers.append(Identifier(part.name, "number", count))
                 return Columns(part.names, [levels], np.zeros(1, np.intp))
             columns = self._labels(part, sample_weight, known)
-            if refuse:
-                rules.check_identifiers(columns, part.codes.shape[1])
+            identifiers.extend(label_identifiers(columns, part.codes.shape[1]))
             return columns
 
         columns, codes = self._encoded(X, learned)
+        if refuse:
+            place = {name: k for k, name in enumerate(columns.names)}
+            identifiers.sort(key=lambda each: place[each.name])
+            check_identifiers(identifiers, codes.shape[1])
         return dataclasses.replace(self, columns=columns), codes
 
     def transform(self, X: TableLike) -> NDArray[Any]:
@@ -321,18 +333,23 @@ class Encoder:
         return Columns.of(ordered), codes
 
     def _bins(
-        self, part: NumberColumn, weights: Weights, known: Levels | None, refuse: bool
-    ) -> Levels:
-        """Learn a column of numbers, unless its bins are known."""
+        self, part: NumberColumn, weights: Weights, known: Levels | None
+    ) -> tuple[Levels, Cells]:
+        """Learn a column of numbers, unless its bins are known; return its cells."""
         gaps = bool(np.isnan(part.values).any())
         if known is not None:
-            return known.with_missing(gaps)
+            return known.with_missing(gaps), Cells.of(np.empty(0))
         cells = Cells.of(part.values, weights)
-        if refuse and self.numeric == "auto" and part.integer and not gaps:
-            sketch = Sketch()  # which counts the same in a stream
-            sketch.add_cells(cells)
-            rules.check_row_numbers(part.name, sketch, len(part.values))
-        return rules.bin_levels(cells, self.bins, part.integer, gaps)
+        return rules.bin_levels(cells, self.bins, part.integer, gaps), cells
+
+    def _row_numbers(self, part: NumberColumn, cells: Cells) -> str:
+        """Return how many values of a column number its rows, "" if they do not."""
+        gaps = np.isnan(part.values).any()
+        if self.numeric != "auto" or not part.integer or gaps:
+            return ""
+        sketch = Sketch()  # which counts the same in a stream
+        sketch.add_cells(cells)
+        return row_numbers(sketch, len(part.values))
 
     def _labels(
         self, part: LabelBlock, weights: Weights, known: Mapping[str, Levels]

@@ -10,8 +10,7 @@ kind
 rare
     Labels of less weight than `min_count` become one; with `min_count=1` none does.
 identifier
-    A column of labels that are nearly all different, or of integers that number the
-    rows, tells nothing of the other columns.
+    A column that tells the rows apart is an error: `renyi.encoding.identifiers`.
 target
     At most half as many classes as rows; numbers of more than `MAX_INTEGER_LABELS`
     values, some of them fractions, are no classes. Rows without a target are dropped.
@@ -34,13 +33,12 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
-from renyi.encoding.bins import Cells, Sketch, bin_cells
+from renyi.encoding.bins import Cells, bin_cells
 from renyi.encoding.columns import (
     RARE,
     Cell,
     Column,
     ColumnLike,
-    Columns,
     Label,
     Levels,
     factorized,
@@ -61,13 +59,10 @@ MAX_INTEGER_LABELS = 20
 
 _EXACT = 2**53  # a float of this size may stand for two whole numbers
 
-IDENTIFIER_SHARE = 0.9
-"""Share of rows above which different values are as many as those of an identifier."""
-
 NO_ROWS = "There are no rows to count."
 NO_WEIGHT = "All weights are zero: at least one row must count."
 _CLASS_SHARE = 0.5  # of the rows; more classes than that are none
-_LEAST_ROWS = 20  # of a table in which identifiers are looked for
+LEAST_ROWS = 20  # of a table in which identifiers are looked for
 _MOST_WEIGHT = 1e300  # of all rows, which leaves room for sums over columns
 
 
@@ -222,50 +217,6 @@ def label_codes(
     return np.array([*(codes.get(label_text(v), size) for v in labels), absent])
 
 
-# ---- identifiers
-
-
-def check_identifiers(columns: Columns, n: int) -> None:
-    """Raise an error that names a column of labels which tells all n rows apart."""
-    limit = IDENTIFIER_SHARE * n
-    large = [v.kind == "label" and len(v.categories) > limit for v in columns.levels]
-    if n < _LEAST_ROWS or not any(large):  # asked of levels, which columns share
-        return
-    many = np.flatnonzero(np.array(large)[columns.which])
-    if len(many):
-        column = columns[int(many[0])]
-        raise InputError(
-            f"Column {column.name!r} has {len(column.categories)} different labels in "
-            f"{n} rows, like an identifier: drop it, or merge rare labels.",
-            "id",
-            "drop",
-            "min_count",
-            python="min_count=",
-        )
-
-
-def may_identify_rows(distinct: int, n: int) -> bool:
-    """Whether so many different integers in n rows are worth a warning."""
-    return distinct > max(MAX_INTEGER_LABELS, IDENTIFIER_SHARE * n)
-
-
-def check_row_numbers(name: str, values: Sketch, n: int) -> None:
-    """Raise an error if integers, none of n missing, number the rows."""
-    low, high, _ = values.cells
-    if not len(low) or n < _LEAST_ROWS or high[-1] - low[0] > 3 * n:
-        return  # measurements
-    if values.distinct > IDENTIFIER_SHARE * n:
-        count = f"{'' if values.exact else 'about '}{min(values.distinct, n)}"
-        raise InputError(
-            f"Column {name!r} numbers the rows: {count} different values in {n} rows. "
-            "Drop it, or say that it is a number.",
-            "id",
-            "drop",
-            "numeric",
-            python="numeric=",
-        )
-
-
 # ---- rows, targets and features
 
 
@@ -304,7 +255,7 @@ def check_target(column: Column, n: int) -> None:
             f"The target {column.name!r} has {count:,} different integers, each taken "
             "as a class: cut it into a few classes if it is a number."
         )
-    if n >= _LEAST_ROWS and count > _CLASS_SHARE * n:
+    if n >= LEAST_ROWS and count > _CLASS_SHARE * n:
         raise InputError(
             f"The target {column.name!r} has {count:,} different labels in {n:,} rows, "
             "like an identifier: choose a column of classes.",

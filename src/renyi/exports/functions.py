@@ -84,7 +84,7 @@ def check_odds(card: Scorecard, odds: float) -> None:
 
 
 def has_text(text: str) -> bool:
-    """Whether UTF-8 has a text: lone surrogates are none."""
+    """Return whether UTF-8 has a text: lone surrogates are none."""
     return not any("\ud800" <= letter <= "\udfff" for letter in text)
 
 

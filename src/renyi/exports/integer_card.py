@@ -28,6 +28,7 @@ from renyi.encoding.columns import TableLike, label_text
 from renyi.encoding.rows import has_few_rows
 from renyi.encoding.rules import class_array
 from renyi.exports.points import (
+    OTHER,
     category_places,
     markdown_table,
     markdown_text,
@@ -126,7 +127,7 @@ class IntegerScorecard:
         return np.asarray(table[encoder.transform(X).T + starts].sum(axis=1))
 
     def predict(self, X: TableLike) -> NDArray[Any]:
-        """Class of each row: the second one from the threshold on."""
+        """Return the class of each row: the second one from the threshold on."""
         classes = class_array(self.scorecard.classes)
         return np.asarray(classes[(self.total(X) >= self.threshold).astype(np.intp)])
 
@@ -150,6 +151,23 @@ class IntegerScorecard:
                 listed.append(rows)
         return listed
 
+    def _printed(self) -> list[list[tuple[str, str, int]]]:
+        """Return what the printed card lists: a sentence has the unseen labels."""
+        return [
+            [row for row in rows if row[1] != OTHER]
+            for rows in self._listed(merged=False)
+        ]
+
+    def _unseen_labels(self) -> str:
+        """Say which points a label has that the printed card does not list."""
+        columns: dict[int, list[str]] = {}
+        for rows in self._listed(merged=False):
+            for name, text, n in rows:
+                if text == OTHER:
+                    columns.setdefault(n, []).append(repr(name))
+        points = [f"{n} in {', '.join(columns[n])}" for n in sorted(columns)]
+        return "; ".join(["A label that is not listed has 0 points", *points]) + "."
+
     def totals(self) -> pd.DataFrame:
         """Table of all totals: probability of the second class, and the answer."""
         import pandas as pd
@@ -170,20 +188,22 @@ class IntegerScorecard:
         before = self.before.bounds["map"]
         after = at_most(c.bounds["map"], 1)
         size = number_of_rows(c.n)
-        cost = f"{100 * rounded_up(self.cost):.2f} points"
+        cost = "nothing"
+        if self.cost > 0:
+            cost = f"{100 * rounded_up(self.cost):.2f} points"
         listed = {rows[0][0] for rows in self._listed(merged=False)}
         how = "the model's calibrated score"
         if self.scorecard.calibration is None:
             how = "the linear score, cut off at 0 and 1"
         return [
             f"Add up the points of a row: {second!r} from {self.threshold} on, else "
-            f"{first!r}. Anything not listed has 0 points.",
+            f"{first!r}. {self._unseen_labels()}",
             *merged_labels(self.scorecard.encoder, listed),
             f"Probabilities are those of {how}, at the total.",
             *map(capitalised, c.warnings),
-            f"On every distribution with the pair counts of these {size}, the card "
-            f"errs at most {after}, the model before rounding {at_most(before, 1)}. "
-            f"Rounding costs {cost if self.cost > 0 else 'nothing'} of the bound.",
+            f"On every population with the pair counts of these {size}, the card is "
+            f"wrong on at most {after}, the model before rounding on at most "
+            f"{at_most(before, 1)}. Rounding costs {cost} of the bound.",
         ]
 
     def __str__(self) -> str:
@@ -192,7 +212,7 @@ class IntegerScorecard:
 
         head = ["total", label_text(self.scorecard.classes[1]), "answer"]
         totals = pd.DataFrame(_grouped(self), columns=head)
-        tables = [_frame(self._listed(merged=False)), totals]
+        tables = [_frame(self._printed()), totals]
         parts = [printable(table.to_string(index=False)) for table in tables]
         return "\n\n".join([*parts, *(wrapped(each) for each in self.sentences())])
 
@@ -367,8 +387,7 @@ def _share(p: float) -> str:
 def tables(card: IntegerScorecard) -> list[list[tuple[str, ...]]]:
     """Return head and rows of the points, then of the totals."""
     second = label_text(card.scorecard.classes[1])
-    listed = card._listed(merged=False)
-    points = [(a, b, str(n)) for rows in listed for a, b, n in rows]
+    points = [(a, b, str(n)) for rows in card._printed() for a, b, n in rows]
     totals = [(a, c, b) for a, b, c in _grouped(card)]
     head = ("total", "answer", f"probability of {second}")
     return [[_HEAD, *points], [head, *totals]]

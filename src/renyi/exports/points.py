@@ -114,7 +114,7 @@ def _probability(card: Scorecard) -> str:
 
 
 def has_weights(card: Scorecard) -> bool:
-    """Whether the counts of a scorecard are of weights rather than of rows."""
+    """Return whether the counts of a scorecard are of weights rather than of rows."""
     return bool(np.mod(card.counts, 1).any())
 
 

@@ -143,7 +143,7 @@ def _check_names(
 
 
 def _is_text(engine: Dialect, text: str) -> bool:
-    """Whether some cell of an engine can hold a text."""
+    """Return whether some cell of an engine can hold a text."""
     return has_text(text) and (engine.name != "postgres" or "\0" not in text)
 
 
@@ -347,7 +347,7 @@ def _by_float(
 
 
 def _is_float(label: str) -> bool:
-    """Whether a label is the text that `predict` has for a float."""
+    """Return whether a label is the text that `predict` has for a float."""
     return not label.lower().startswith("0x") and label_text(float(label)) == label
 
 
@@ -372,7 +372,7 @@ def _times(engine: Dialect) -> dict[str, tuple[str, ...]]:
 
 
 def _has_form(labels: Iterable[str], form: str) -> bool:
-    """Whether all labels that may be times have this form, and some are."""
+    """Return whether all labels that may be times have this form, and some are."""
     times = [label for label in labels if _TIMELIKE.search(label)]
     return bool(times) and all(re.fullmatch(form, t, re.ASCII) for t in times)
 

@@ -257,7 +257,7 @@ def fit_kernel(
 
 
 def _judged(left: Floats, y: Floats) -> tuple[float | None, float | None]:
-    """Risk and error of left-out scores; none where a fit is undefined."""
+    """Return the risk and error of left-out scores; none where a fit is undefined."""
     if not np.isfinite(left).all():
         return None, None
     return float(((y - left) ** 2).mean()), float(((left > 0.5) != (y > 0.5)).mean())

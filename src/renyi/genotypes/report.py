@@ -8,21 +8,31 @@ import numpy as np
 from numpy.typing import NDArray
 
 from renyi import __version__
-from renyi.certificates.error_table import ESTIMATED, NEW_ROWS, ErrorRow
+from renyi.certificates.error_table import (
+    ESTIMATED,
+    NEW_ROWS,
+    ErrorRow,
+    ErrorTable,
+)
+from renyi.certificates.heldout import share_interval
 from renyi.encoding.columns import MISSING_TEXT
-from renyi.formatting import number_of, percent
+from renyi.formatting import number_of
 from renyi.genotypes.files import genotype_shares
 from renyi.genotypes.packed import MISSING, OBSERVED
 from renyi.genotypes.scores import GenotypeScores, filled_points, mean_of_unused
 from renyi.report import summary
-from renyi.report.build import MOST_CATEGORIES, rounded_points
+from renyi.report.build import MOST_CATEGORIES, about, rounded_points
 from renyi.report.page import FORMAT, VERSION, Report
 from renyi.report.summary import Entry, quoted
 from renyi.validation import is_number
 
 _GENOTYPES = [*OBSERVED, MISSING]  # to choose from
 _MOST_SAMPLES = 1e15  # that a model may claim
-_LEFT_OUT = "by a fit without it, its group or its fold"
+_LEFT_OUT = "leaving out samples"
+_NO_GUARANTEE = (
+    "none. Pair counts of these samples say little about other samples unless there "
+    "are far more samples than variants."
+)
 
 
 def genotype_report(
@@ -32,8 +42,8 @@ def genotype_report(
 ) -> Report:
     """Return the report of points per variant.
 
-    It has no worst case: bounds over all distributions with the same pairs promise
-    nothing where variants outnumber samples.
+    It has no guarantee: one for all populations with the same pair counts is useless
+    where variants outnumber samples.
     """
     if model.classes is None:
         raise ValueError(
@@ -54,8 +64,8 @@ def genotype_report(
         "format": FORMAT,
         "version": VERSION,
         "title": title or f"Genotype model of {quoted(second)}",
-        "summary": _genotype_summary(second, error),
-        "warnings": [],
+        "about": "",
+        "notes": [],
         "target": None,
         "classes": [first, second],
         "rule": "map",
@@ -96,9 +106,12 @@ def genotype_report(
         "card": None,
         "path": [],
         "heldout": None,
+        "left_out_rows": None,
         "worst": None,
     }
-    return Report(_with_errors(facts, error, shares))
+    whose = None if title is None else f"Genotype model of {quoted(second)}"
+    facts["about"] = about(whose, facts["data"])
+    return Report({**facts, **_errors(error, samples, shares)})
 
 
 def _known(meta: dict[str, Any], key: str, most: float) -> float | None:
@@ -107,23 +120,42 @@ def _known(meta: dict[str, Any], key: str, most: float) -> float | None:
     return value if is_number(value) and 0 <= value <= most else None
 
 
-def _with_errors(
-    facts: Entry, error: float | None, shares: dict[str, float] | None
+def _errors(
+    error: float | None, samples: float | None, shares: dict[str, float] | None
 ) -> Entry:
-    """Add the error on left-out samples, and that of the most frequent class."""
-    figures = summary.baseline_figures(shares)
-    entries = []
+    """Return the first screen, and all error figures: they are few."""
+    rows = []
     if error is not None:
-        label = "wrong on samples left out"
-        note = f"each of the training samples {_LEFT_OUT}"
-        figures.insert(0, {"value": percent(error), "label": label, "note": note})
-        row = ErrorRow("left-out samples", "estimate", NEW_ROWS, ESTIMATED, value=error)
-        meaning = f"each sample {_LEFT_OUT}"
-        entries.append(summary.error_entry(row, "Left-out samples", meaning))
+        rows.append(_estimate(error, samples))
     if shares:
-        label, share = max(shares.items(), key=lambda pair: pair[1])
-        entries.append(summary.always_entry(label, 1 - share))
-    return {**facts, "headline": figures, "errors": entries}
+        rows.append(summary.always_row(shares))
+    table = ErrorTable(tuple(rows))
+    figures = summary.headline(table, "the model file does not contain it")
+    return {
+        "summary": summary.summary(figures, _NO_GUARANTEE),
+        "headline": figures,
+        "guarantee": {"text": _NO_GUARANTEE, "place": None},
+        "findings": summary.findings(table, None, ()),
+        "errors": [summary.error_entry(row) for row in rows],
+    }
+
+
+def _estimate(error: float, samples: float | None) -> ErrorRow:
+    """Return the error on samples that were left out, with its interval."""
+    low = None
+    high = None
+    if samples:
+        low, high = share_interval(round(error * samples), int(samples), 0.95)
+    return ErrorRow(
+        _LEFT_OUT,
+        "estimate",
+        NEW_ROWS,
+        ESTIMATED,
+        value=error,
+        low=low,
+        high=high,
+        n=samples,
+    )
 
 
 def _variants(
@@ -166,17 +198,3 @@ def _variants(
             }
         )
     return columns, features
-
-
-def _genotype_summary(second: str, error: float | None) -> str:
-    text = f"How often this model of {quoted(second)} errs on new samples is not known"
-    if error is not None:
-        text = (
-            f"On samples left out of its fit, this model of {quoted(second)} was wrong "
-            f"on {percent(error)}"
-        )
-    return (
-        f"{text}; no worst case is proven, because the counts of pairs of these "
-        "samples say nothing about other samples unless there are far more samples "
-        "than variants."
-    )

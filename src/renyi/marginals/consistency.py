@@ -98,7 +98,7 @@ def _negative_direction(
 
 
 def _positive_definite(S: NDArray[np.float64]) -> bool:
-    """Whether a matrix has a Cholesky factor."""
+    """Return whether a matrix has a Cholesky factor."""
     from scipy.linalg import lapack  # a tenth of a second, which counting can spare
 
     return not lapack.dpotrf(S, lower=1, clean=0)[1]

@@ -190,7 +190,7 @@ class DataDigest:
     pairs: str | None = None  # of all pairs of categories, where these were counted
 
     def matches(self, other: DataDigest) -> bool:
-        """Whether both are of the same counts, as far as both know them."""
+        """Return whether both are of the same counts, as far as both know them."""
         if self.pairs is None or other.pairs is None:
             return self.classes == other.classes
         return self == other

@@ -138,7 +138,7 @@ class Marginals:
     # ---- blocks of the table
 
     def block(self, first: str, second: str) -> pd.DataFrame:
-        """Contingency table of two columns."""
+        """Return the contingency table of two columns."""
         import pandas as pd
 
         consistency.check_counted(self, [(first, second)])
@@ -251,7 +251,7 @@ class Marginals:
     __rmul__ = __mul__
 
     def __eq__(self, other: object) -> bool:
-        """Whether the same columns have the same counts, in the same order."""
+        """Return whether the same columns have the same counts, in the same order."""
         if not isinstance(other, Marginals):
             return NotImplemented
         plain = ("target", "n", "columns", "absent")

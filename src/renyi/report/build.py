@@ -23,7 +23,7 @@ from renyi import __version__
 from renyi.certificates.error_table import error_table
 from renyi.certificates.heldout import UNKNOWN, read_rows
 from renyi.certificates.record import BoundReport, Certificate
-from renyi.certificates.text import ALONE, ranking_lines
+from renyi.certificates.text import ranking_lines
 from renyi.certification import certify
 from renyi.counting.onehot import offsets
 from renyi.encoding.columns import MISSING_TEXT, Label, label_text
@@ -32,7 +32,7 @@ from renyi.encoding.tuples import NEW, TupleEncoder
 from renyi.exports.integer_card import IntegerScorecard, tables
 from renyi.exports.points import has_weights, unseen_text
 from renyi.fitting import Fit
-from renyi.formatting import at_least, capitalised, number_of_rows
+from renyi.formatting import at_least, capitalised, number_of, number_of_rows
 from renyi.marginals.marginals import Marginals
 from renyi.report import summary
 from renyi.report.page import FEW, FORMAT, VERSION, Report
@@ -50,7 +50,6 @@ _CARD_CATEGORIES = 1_000  # up to which an integer card is searched for unasked
 _POINTS = 10
 _BIN_ROWS = 20
 _BINS = 10
-_ROC = 50
 _OUTCOMES = 20
 _DIGITS = 10  # of points; scores of thousands of them then are right to 1e-8
 
@@ -82,30 +81,43 @@ def report(
     same = marginals is None or (
         trained is not None and trained.matches(marginals.digest)
     )
-    whose = "it learned from" if same else "of the marginals given here"
-    tested = fit.heldout if heldout is None else certify(fit, *heldout)
+    tested = None if heldout is None else certify(fit, *heldout)
     unseen = tested
-    if tested is not None and "training-rows" in tested.warning_codes:
+    if unseen is not None and "training-rows" in unseen.warning_codes:
         unseen = None  # rows that it may have learned from show nothing
     shares = _shares(scorecard, own, m if same else None)
-    errors = error_table(own, counted=counted, unseen=unseen, bounds=bounds)
+    errors = error_table(
+        own, counted=counted, unseen=unseen, heldout=fit.heldout, bounds=bounds
+    )
+    by_rows = None
+    left_out = fit.left_out_details
+    if heldout is not None and tested is not None:
+        by_rows = _heldout(scorecard, tested, *heldout)
+        left_out = None
     if card is None and m is not None:
         card = _integer_card(scorecard, m)
     ranking: list[str] = []
     if counted is not None and not counted.doubtful:
         ranking = ranking_lines(counted)
     target = fit.target
+    data = _data(scorecard, own, m, shares, same)
+    figures = summary.headline(errors, "pair counts do not contain it")
+    line = summary.guarantee(counted or own, errors, same)
+    classes = (by_rows or left_out or {"by_class": []})["by_class"]
     facts: Entry = {
         "format": FORMAT,
         "version": VERSION,
         "title": title or f"Model of {quoted(target)}",
-        "summary": summary.summary(target, own, counted, unseen, whose),
-        "warnings": summary.warnings(own, counted, tested),
-        "headline": summary.headline(own, counted, unseen, errors, shares, whose),
+        "about": about(None if title is None else f"Model of {quoted(target)}", data),
+        "summary": summary.summary(figures, line["text"]),
+        "headline": figures,
+        "guarantee": line,
+        "findings": summary.findings(errors, tested, classes),
+        "notes": summary.notes(own, counted, fit.heldout, tested),
         "target": target,
         "classes": [label_text(label) for label in scorecard.classes],
         "rule": fit.rule,
-        "data": _data(scorecard, own, m, shares, same),
+        "data": data,
         "certificate": (counted or own).to_dict(),
         "errors": summary.error_entries(errors, own),
         "ranking": ranking,
@@ -113,12 +125,18 @@ def report(
         "made": {**_made(fit, own), **(made or {})},
         "card": None if card is None else _card(card, counted),
         "path": [] if path is None else _path(path),
-        "heldout": None,
+        "heldout": by_rows,
+        "left_out_rows": left_out,
         "worst": None if bounds is None else _worst(bounds),
     }
-    if heldout is not None and tested is not None:
-        facts["heldout"] = _heldout(scorecard, tested, *heldout)
     return Report(facts)
+
+
+def about(model: str | None, data: Entry) -> str:
+    """Return the line below the title: the model, its rows and its columns."""
+    unit = "column" if data["unit"] == "row" else "variant"
+    parts = [model, data["size"], number_of(data["columns"], unit)]
+    return " · ".join(part for part in parts if part)
 
 
 def _counted(
@@ -294,7 +312,7 @@ def rounded_points(points: Iterable[float]) -> list[float]:
 def _shares(
     card: Scorecard, own: Certificate, m: Marginals | None
 ) -> dict[str, float] | None:
-    """Return the shares of the classes, as far as counts tell them."""
+    """Return the shares of the classes, if the counts contain them."""
     if m is not None:
         pairs = zip(m.classes, m.class_probabilities.tolist(), strict=True)
         return {label_text(label): share for label, share in pairs}
@@ -315,7 +333,7 @@ def _data(
     shares: dict[str, float] | None,
     same: bool,
 ) -> Entry:
-    """Return what the model was trained on, as counts tell it."""
+    """Return what the model was trained on, from the counts."""
     provenance = {} if m is None else dict(m.provenance)
     return {
         "rows": own.n,
@@ -363,17 +381,18 @@ def _card(card: IntegerScorecard, counted: Certificate | None) -> Entry:
     (_, *points), totals = tables(card)
     *sentences, bound = card.sentences()
     if counted is not None and counted.doubtful:
-        sentences += map(capitalised, counted.warnings)
-        bound = f"{ALONE} {bound[0].lower()}{bound[1:]}"
+        reasons = {capitalised(text) for text in card.certificate.warnings}
+        sentences = [text for text in sentences if text not in reasons]
+        bound = "No useful guarantee follows from pair counts for this card."
     return {
-        "sentences": [*dict.fromkeys([*sentences, bound])],
+        "sentences": [*sentences, bound],
         "points": [[*row] for row in points],
         "totals": [[*row] for row in totals],
     }
 
 
 def _path(path: PathResult) -> list[Entry]:
-    """Return the features in the order of entry, and what those up to each promise."""
+    """Return the features in the order of entry, with the guarantee up to each."""
     steps = []
     for k, (feature, doubtful) in enumerate(
         zip(path.entries, path.doubtful, strict=True)
@@ -392,38 +411,44 @@ def _path(path: PathResult) -> list[Entry]:
 
 
 def _heldout(card: Scorecard, c: Certificate, X: object, y: ArrayLike) -> Entry:
-    """Return sums over held-out rows.
-
-    Rows whose class the model does not know count in the certificate alone: they have
-    no place in the other figures.
-    """
+    """Return sums over held-out rows; an unknown class has no probability."""
     rows = read_rows(card, X, y)
-    known = rows.y != UNKNOWN
-    codes = rows.codes[:, known]
-    truth = rows.y[known]
-    p = card.probabilities(codes)
     K = card.n_classes
-    answers = decide(card.mapped.estimates(codes))
-    confusion = np.zeros((K, K), np.int64)
-    np.add.at(confusion, (truth, answers), 1)
-    right = p[np.arange(len(truth)), truth]
+    known = rows.y != UNKNOWN
+    truth = rows.y[known]
+    p = card.probabilities(rows.codes[:, known])
+    answers = decide(card.mapped.estimates(rows.codes))
+    confusion = np.zeros((K + 1, K), np.int64)
+    np.add.at(confusion, (np.where(known, rows.y, K), answers), 1)
+    probability = p.max(axis=1)
+    hit = p.argmax(axis=1) == truth
     if K == 2:
         probability = p[:, 1]
         hit = truth == 1
-    else:
-        probability = p.max(axis=1)
-        hit = p.argmax(axis=1) == truth
     both = K == 2 and 0 < hit.sum() < len(hit)
     return {
         "rows": len(rows.y),
         "unknown": int((~known).sum()),
         "certificate": c.to_dict(),
-        "confusion": confusion.tolist(),
+        "confusion": confusion[: K + int(not known.all())].tolist(),
+        "by_class": _by_class(card, confusion),
         "bins": _bins(probability, hit),
-        "log_loss": float(log_losses(right).mean()),
+        "log_loss": float(log_losses(p[np.arange(len(truth)), truth]).mean()),
         "auc": [*auc(probability, hit)] if both else None,
-        "roc": _roc(probability, hit) if both else [],
     }
+
+
+def _by_class(card: Scorecard, confusion: NDArray[np.int64]) -> list[Entry]:
+    """Return the share of the rows of each class that were wrong."""
+    totals = confusion.sum(axis=1)
+    return [
+        {
+            "class": label_text(label),
+            "rows": int(totals[k]),
+            "error": float(1 - confusion[k, k] / totals[k]) if totals[k] else None,
+        }
+        for k, label in enumerate(card.classes)
+    ]
 
 
 def calibration_curve(
@@ -455,18 +480,6 @@ def _bins(p: Floats, hit: NDArray[np.bool_]) -> list[Entry]:
         }
         for rows, predicted, observed in curve
     ]
-
-
-def _roc(p: Floats, hit: NDArray[np.bool_]) -> list[list[float]]:
-    """Return some points of the curve, its ends among them, no step of few rows."""
-    order = np.argsort(-p, kind="stable")
-    last = np.append(np.flatnonzero(np.diff(p[order])), len(p) - 1)
-    true = np.cumsum(hit[order])[last] / hit.sum()
-    false = np.cumsum(~hit[order])[last] / (~hit).sum()
-    count = min(_ROC, max(len(p) // FEW, 1))
-    some = np.unique(np.searchsorted(last, np.linspace(len(p) - 1, FEW - 1, count)))
-    pairs = zip(false[some].tolist(), true[some].tolist(), strict=True)
-    return [[0.0, 0.0], *([round(a, 5), round(b, 5)] for a, b in pairs)]
 
 
 def _worst(bounds: BoundReport) -> Entry | None:

@@ -10,32 +10,26 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from markupsafe import Markup
 
 from renyi.formatting import percent
 
-Point = tuple[float, float]
-
 _HEIGHT = 22  # of a row
 _MIDDLE = _HEIGHT / 2
-_WIDTH = 420  # of lines
-_SIDE = 300
-_LEFT = 56
-_BOTTOM = 46
-_ACROSS = _WIDTH - _LEFT - 14  # what the axes span
-_UP = _SIDE - _BOTTOM - 12
 
-_HALVES = (1, 1.2, 1.6, 2, 3, 4, 5, 6, 8, 10)  # whose half is round
-_QUARTERS = (1, 1.2, 1.6, 2, 2.4, 3.2, 4, 6, 8, 10)
+_ROUND = (1, 1.2, 1.6, 2, 2.4, 3.2, 4, 6, 8, 10)  # whose half and quarter are short
 _FAR = 3.0  # times the median, beyond which a mark is off the scale
 
 _ARROW = "M-9 -4L-1 0L-9 4Z"
 _DOT = "M0 -5A5 5 0 1 1 0 5A5 5 0 1 1 0 -5Z"
 _DIAMOND = "M0 -6L6 0L0 6L-6 0Z"
+_BLOCK = "M-3 -9H3V9H-3Z"
+_BRACKET = "M-6 -9H1V9H-6"
 
 
-def scale_end(values: Iterable[float], steps: Sequence[float] = _HALVES) -> float:
+def scale_end(values: Iterable[float]) -> float:
     """Return a round number at which a scale from 0 can end.
 
     >>> scale_end([0.046, 0.122]), scale_end([0.38]), scale_end([])
@@ -45,12 +39,13 @@ def scale_end(values: Iterable[float], steps: Sequence[float] = _HALVES) -> floa
     if most <= 0:
         return 1.0
     unit = 10.0 ** math.floor(math.log10(most))
-    return next(round(k * unit, 12) for k in steps if k * unit >= most * (1 - 1e-9))
+    return next(round(k * unit, 12) for k in _ROUND if k * unit >= most * (1 - 1e-9))
 
 
 def share_tick(share: float) -> str:
     """Return what a scale of shares writes at a place."""
-    return percent(share, 0 if share >= 0.1 or share == 0 else 1)
+    whole = abs(100 * share - round(100 * share)) < 1e-6
+    return percent(share, 0 if whole else 1)
 
 
 def decimal_tick(value: float) -> str:
@@ -73,6 +68,7 @@ class Mark:
     low: float | None = None
     high: float | None = None
     baseline: bool = False
+    expected: float | None = None  # a diamond next to the dot
     shown: str = ""  # the numbers as text
 
     @property
@@ -83,22 +79,24 @@ class Mark:
 
 def axis(end: float, tick: Callable[[float], str] = share_tick) -> Markup:
     """Return the scale above the marks."""
-    ticks = [
-        Markup('<text x="{}%" y="11" class="tick{}">{}</text>').format(
-            50 * k, k, tick(end * k / 2).replace(" %", "\N{NO-BREAK SPACE}%")
-        )
-        for k in range(3)
-    ]
+    ticks = [_tick(k, 2, 11, end, tick) for k in range(3)]
     head = '<svg class="axis" height="14" width="100%" aria-hidden="true">'
     return Markup(head + "".join(ticks) + "</svg>")
 
 
+def _tick(
+    k: int, parts: int, y: int, end: float, tick: Callable[[float], str]
+) -> Markup:
+    """Return the number at the k-th of some parts of a scale."""
+    text = tick(end * k / parts).replace(" %", "\N{NO-BREAK SPACE}%")
+    anchor = {0: 0, parts: 2}.get(k, 1)
+    drawn = Markup('<text x="{}%" y="{}" class="tick{}">{}</text>')
+    return drawn.format(100 * k / parts, y, anchor, text)
+
+
 def mark(figure: Mark, end: float) -> Markup:
     """Return the drawing of one mark on a scale from 0 to `end`."""
-
-    def at(value: float) -> str:
-        return f"{100 * min(max(value / end, 0), 1):.2f}%"
-
+    at = partial(_place, end=end)
     parts = [_upright(x, 0, _HEIGHT, "grid") for x in ("0%", "50%", "100%")]
     if figure.high is not None:
         left = at(figure.low or 0.0)
@@ -109,12 +107,69 @@ def mark(figure: Mark, end: float) -> Markup:
         parts.append(_shape(right, _ARROW, "arrow") if figure.low is None else "")
     if figure.low is not None:
         parts.append(_bar_end(at(figure.low)))
+    if figure.expected is not None:
+        parts.append(_shape(at(figure.expected), _DIAMOND, "diamond"))
     if figure.value is not None:
         form = _DIAMOND if figure.baseline else _DOT
         kind = "diamond" if figure.baseline else "dot"
         parts.append(_shape(at(figure.value), form, kind))
     head = f'<svg height="{_HEIGHT}" width="100%" aria-hidden="true">'
     return Markup(head + "".join(parts) + "</svg>")
+
+
+def _place(value: float, end: float) -> str:
+    return f"{100 * min(max(value / end, 0), 1):.2f}%"
+
+
+# ---- several figures on one axis
+
+
+FORMS = {
+    "estimate": (_DOT, "dot"),
+    "bound": (_BLOCK, "block"),
+    "baseline": (_DIAMOND, "diamond"),
+    "guarantee": (_BRACKET, "bracket"),
+}
+
+
+@dataclass(frozen=True)
+class Spot:
+    """A figure on an axis that it shares with others; an estimate has an interval."""
+
+    kind: str  # one of FORMS
+    place: float
+    low: float | None = None
+    high: float | None = None
+
+
+def strip(spots: Sequence[Spot]) -> Markup:
+    """Return one axis with all figures; each kind has another form."""
+    end = scale_end(max(spot.place, spot.high or 0.0) for spot in spots)
+    at = partial(_place, end=end)
+    level = f'y1="{_MIDDLE}" y2="{_MIDDLE}"'
+    parts = [f'<line x1="0%" x2="100%" {level} class="grid"/>']
+    for k in range(5):
+        parts.append(_upright(f"{25 * k}%", _MIDDLE - 4, _MIDDLE + 4, "grid"))
+        parts.append(_tick(k, 4, _HEIGHT + 14, end, share_tick))
+    for spot in spots:
+        if spot.low is not None and spot.high is not None:
+            across = f'x1="{at(spot.low)}" x2="{at(spot.high)}"'
+            parts.append(f'<line {across} {level} class="span"/>')
+    parts += [_shape(at(spot.place), *FORMS[spot.kind]) for spot in spots]
+    size = f'height="{_HEIGHT + 18}" width="100%"'
+    head = f'<svg class="strip" {size} aria-hidden="true">'
+    return Markup(head + "".join(parts) + "</svg>")
+
+
+def key(kind: str) -> Markup:
+    """Return the form of one kind of figure, for a legend."""
+    drawn = _shape("10", *FORMS[kind])
+    return Markup(
+        f'<svg width="20" height="{_HEIGHT}" aria-hidden="true">{drawn}</svg>'
+    )
+
+
+# ---- parts of drawings
 
 
 def _upright(x: str, top: float, bottom: float, kind: str) -> str:
@@ -144,7 +199,7 @@ def bar(value: float, most: float, both: bool = False) -> Markup:
 
 @dataclass(frozen=True)
 class Panel:
-    """A column of marks with a scale of its own; None where a row has no figure."""
+    """A column of marks with a separate scale; None where a row has no figure."""
 
     head: str
     marks: Sequence[Mark | None]
@@ -156,111 +211,3 @@ class Panel:
         ends = [each.end for each in self.marks if each is not None]
         most = _FAR * sorted(ends)[len(ends) // 2] if ends else 0.0
         return scale_end(end for end in ends if end <= most)
-
-
-# ---- lines
-
-
-@dataclass(frozen=True)
-class Line:
-    """Points that are joined; `dots` marks each, `dashed` is for a comparison."""
-
-    label: str
-    points: Sequence[Point]
-    dots: bool = False
-    dashed: bool = False
-
-
-@dataclass(frozen=True)
-class LineChart:
-    """Lines from 0 on both axes."""
-
-    caption: str
-    series: Sequence[Line]
-    x: str
-    y: str
-    x_end: float | None = None
-    y_end: float | None = None
-    tick_x: Callable[[float], str] = "{:g}".format
-    tick_y: Callable[[float], str] = "{:g}".format
-
-    @property
-    def rows(self) -> list[tuple[str, str, str]]:
-        """The points as text, for the table behind the chart."""
-        return [
-            (line.label, self.tick_x(a), self.tick_y(b))
-            for line in self.series
-            for a, b in line.points
-        ]
-
-    def svg(self) -> Markup:
-        """Return the drawing."""
-        points = [point for line in self.series for point in line.points]
-        right = self.x_end or scale_end((p[0] for p in points), _QUARTERS)
-        top = self.y_end or scale_end((p[1] for p in points), _QUARTERS)
-
-        def place(point: Point) -> Point:
-            across = round(_LEFT + _ACROSS * point[0] / right, 1)
-            return across, round(12 + _UP * (1 - point[1] / top), 1)
-
-        parts: list[str] = []
-        for k in range(5):
-            value = (right * k / 4, top * k / 4)
-            parts += self._ticks(place(value), value)
-        parts += self._titles()
-        for k, line in enumerate(self.series):
-            parts += _drawn(k, line, [place(point) for point in line.points])
-        head = Markup(
-            '<svg viewBox="0 0 {} {}" role="img" aria-label="{} The numbers are in the '
-            'table below." class="lines">'
-        ).format(_WIDTH, _SIDE, self.caption)
-        return Markup(head + Markup("".join(parts)) + Markup("</svg>"))
-
-    def _ticks(self, at: Point, value: Point) -> list[str]:
-        """Return a line of the grid, and the numbers below and beside it."""
-        x, y = at
-        across = f'x1="{_LEFT}" x2="{_LEFT + _ACROSS}" y1="{y}" y2="{y}"'
-        return [
-            f'<line {across} class="grid"/>',
-            _text(self.tick_y(value[1]), "tick2", x=_LEFT - 6, y=y + 4),
-            _text(self.tick_x(value[0]), "tick1", x=x, y=12 + _UP + 18),
-        ]
-
-    def _titles(self) -> list[str]:
-        """Return what the axes are called."""
-        below = _text(self.x, "tick1 title", x=_LEFT + _ACROSS / 2, y=_SIDE - 6)
-        turned = f"translate(13 {12 + _UP / 2}) rotate(-90)"
-        beside = Markup('<text transform="{}" class="tick1 title">{}</text>')
-        return [below, beside.format(turned, self.y)]
-
-    def key(self) -> list[tuple[Markup, str]]:
-        """Return what each line looks like, and its label."""
-        return [(_sample(k, line), line.label) for k, line in enumerate(self.series)]
-
-
-def _text(text: str, kind: str, x: float, y: float) -> str:
-    shown = text.replace(" %", "\N{NO-BREAK SPACE}%")
-    drawn = Markup('<text x="{}" y="{}" class="{}">{}</text>')
-    return drawn.format(x, y, kind, shown)
-
-
-def _drawn(k: int, line: Line, places: Sequence[Point]) -> list[str]:
-    """Return a line, and its dots if it has any."""
-    joined = " ".join(f"{a:g},{b:g}" for a, b in places)
-    dots = [_dot(k, a, b) for a, b in places] if line.dots else []
-    return [f'<polyline points="{joined}" class="{_line_class(k, line)}"/>', *dots]
-
-
-def _dot(k: int, x: float, y: float) -> str:
-    return f'<circle cx="{x}" cy="{y}" r="3.5" class="dot{k % 3}"/>'
-
-
-def _line_class(k: int, line: Line) -> str:
-    return f"line{k % 3}{' dashed' if line.dashed else ''}"
-
-
-def _sample(k: int, line: Line) -> Markup:
-    kind = _line_class(k, line)
-    dot = _dot(k, 14, 7) if line.dots else ""
-    drawn = f'<line x1="0" x2="28" y1="7" y2="7" class="{kind}"/>{dot}'
-    return Markup(f'<svg width="28" height="14" aria-hidden="true">{drawn}</svg>')

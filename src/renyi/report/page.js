@@ -180,7 +180,7 @@
   };
 
   // ---- the panel
-  const LIMIT = 50;
+  const LIMIT = 50, TURNS = 8;
   const show = () => {
     const scores = scoresAt(false), t = estimates(scores), p = probabilities(t);
     const random = D.rule !== "map", ruled = random ? scoresAt(true) : scores;
@@ -198,25 +198,25 @@
       if (random) row.append(make("td", percent(ruleShares(estimates(ruled))[y]), { class: "number" }));
       return row;
     }));
-    showPushes(answer);
+    showMoves(answer);
     showTurns(ruled, answer, random);
   };
-  const showPushes = (answer) => {
+  const showMoves = (answer) => {
     const place = K === 2 ? 0 : answer;
-    const pushes = features.map((f) => {
+    const moves = features.map((f) => {
       const k = codeOf(f, (j) => codes[j]);
-      return { name: f.name, text: k < f.size ? f.text(k) : "(any other)", push: pointsAt(f, k)[place] };
+      return { name: f.name, text: k < f.size ? f.text(k) : "(any other)", points: pointsAt(f, k)[place] };
     });
-    for (const c of covariates) pushes.push({ name: c.name, text: String(c.value), push: c.weight * c.value });
-    pushes.sort((a, b) => Math.abs(b.push) - Math.abs(a.push));
-    const top = pushes.slice(0, 8), most = Math.abs(top[0]?.push ?? 0);
-    byId("pushes").tHead.rows[0].cells[1].textContent = K === 2
+    for (const c of covariates) moves.push({ name: c.name, text: String(c.value), points: c.weight * c.value });
+    moves.sort((a, b) => Math.abs(b.points) - Math.abs(a.points));
+    const top = moves.slice(0, 8), most = Math.abs(top[0]?.points ?? 0);
+    byId("moves").tHead.rows[0].cells[1].textContent = K === 2
       ? `← ${D.classes[0]} ${D.classes[1]} →` : `← against, for → ${D.classes[answer]}`;
-    byId("pushes").tBodies[0].replaceChildren(...top.map(({ name, text, push }) => {
+    byId("moves").tBodies[0].replaceChildren(...top.map(({ name, text, points }) => {
       const row = make("tr"), head = make("th", name, { scope: "row" });
       head.append(make("small", text));
-      row.append(head, cell(bar(push, most, true), { class: "chart" }));
-      row.append(make("td", signed(push), { class: "number" }));
+      row.append(head, cell(bar(points, most, true), { class: "chart" }));
+      row.append(make("td", signed(points), { class: "number" }));
       return row;
     }));
   };
@@ -233,13 +233,15 @@
       else if (near === null || entry.left < near.left) near = entry;
     }));
     turns.sort((a, b) => b.p - a.p);
-    const items = turns.slice(0, 6).map((e) => {
+    const some = turns.slice(0, TURNS);
+    const items = some.map((e) => {
       const item = make("li"), button = make("button", `${e.column.name}: ${e.column.choices[codes[e.j]]} → ${e.choice}`, { type: "button", class: "plain" });
       button.addEventListener("click", () => choose(e.j, e.code, true));
       item.append(button, make("span", `gives ${D.classes[e.answer]}${own ? "" : ` (${percent(e.p)})`}`));
       return item;
     });
-    let text = `${turns.length} single ${turns.length === 1 ? "change turns the answer:" : "changes turn the answer; the surest first:"}`;
+    let text = `${turns.length} single ${turns.length === 1 ? "change turns the answer:" : "changes turn the answer, the surest first:"}`;
+    if (some.length < turns.length) text = `${turns.length} single changes turn the answer. The surest ${some.length} of them:`;
     if (!turns.length) text = "No single change turns the answer.";
     if (!turns.length && near && !own) text += ` The nearest: ${near.column.name}: ${near.column.choices[codes[near.j]]} → ${near.choice} leaves ${D.classes[answer]} at ${percent(near.left)}.`;
     byId("turns-note").textContent = text;

@@ -10,6 +10,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import os
+import re
 from collections.abc import Iterator, Sequence
 from functools import cache
 from html import escape
@@ -19,7 +20,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from renyi.certificates.error_table import pairs_text
 from renyi.certificates.record import Certificate
-from renyi.certificates.text import ALONE, doubts, rule_lines
+from renyi.certificates.text import ALONE, rule_lines
 from renyi.files import encoded, replace_together, to_bytes
 from renyi.formatting import (
     at_least,
@@ -33,11 +34,12 @@ from renyi.formatting import (
     printable,
 )
 from renyi.report import charts
-from renyi.report.charts import Line, LineChart, Mark
-from renyi.report.summary import Entry, name, quoted
+from renyi.report.charts import Mark, Spot
+from renyi.report.summary import Entry, name, pair_counts, quoted
 
 if TYPE_CHECKING:
     import jinja2
+    from markupsafe import Markup
 
 FORMAT = "renyi-report"
 VERSION = 1
@@ -50,16 +52,17 @@ _CARD_ROWS = 150
 _IMPORTANT = 20  # features that are shown as such
 
 _SECTIONS = (
-    ("data", "Data"),
-    ("certificate", "What is proven"),
-    ("importance", "Features"),
-    ("scorecard", "Scorecard"),
-    ("card", "Points by hand"),
-    ("path", "Selection path"),
     ("whatif", "What if"),
-    ("heldout", "On held-out rows"),
+    ("scorecard", "Scorecard"),
+    ("importance", "Importance"),
+    ("card", "Points to add by hand"),
+    ("heldout", "Errors by class"),
+    ("left_out_rows", "Errors by class"),
+    ("errors", "All error figures"),
+    ("path", "Selection path"),
     ("worst", "The worst population"),
     ("made", "How it was made"),
+    ("data", "Data and privacy"),
 )
 
 
@@ -94,7 +97,7 @@ class Report:
         return render_report(self._facts)
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the page, and the same as JSON beside it (`record_place`)."""
+        """Write the page, and the same as JSON next to it (`record_place`)."""
         place = Path(path)
         if place.suffix not in ENDINGS:
             raise ValueError(f"{place} must end in .html: a report is a page.")
@@ -112,7 +115,7 @@ class Report:
         return str(self._facts["summary"])
 
     def _repr_html_(self) -> str:
-        """Return the page in a frame of its own, for a notebook."""
+        """Return the page in a separate frame, for a notebook."""
         inside = escape(encoded(self.to_html()).decode(), quote=True)
         return (
             f'<iframe title="{escape(self._facts["title"], quote=True)}" '
@@ -122,7 +125,7 @@ class Report:
 
 
 def page_place(model: Path) -> Path:
-    """Return where the page of a model goes that has no other place: beside it.
+    """Return the default place of a model's page: next to the model.
 
     >>> page_place(Path("votes.json")).name, page_place(Path("report.json")).name
     ('votes.report.html', 'report.report.html')
@@ -165,6 +168,15 @@ def shown(value: object) -> object:
     return value
 
 
+def unbroken(text: str) -> Markup:
+    """Return a text as markup in which no line ends within the name of an option."""
+    from markupsafe import Markup, escape
+
+    option = r"(?<![\w-])(--?[a-z][\w-]*)"
+    whole = r'<span class="whole">\1</span>'
+    return Markup(re.sub(option, whole, str(escape(shown(text)))))
+
+
 @cache
 def _environment() -> jinja2.Environment:
     """Return the templates of this package, which escape all that they write."""
@@ -192,9 +204,16 @@ def _environment() -> jinja2.Environment:
         point_digits=point_digits,
         number_of_rows=number_of_rows,
         capitalised=capitalised,
+        unbroken=unbroken,
     )
     environment.globals.update(
-        Head=Head, bar=charts.bar, mark=charts.mark, axis=charts.axis
+        Head=Head,
+        Mark=Mark,
+        bar=charts.bar,
+        mark=charts.mark,
+        axis=charts.axis,
+        strip=charts.strip,
+        key=charts.key,
     )
     return environment
 
@@ -264,32 +283,25 @@ def render_report(facts: Entry) -> str:
     has the same keys. ``certificate``, ``card``, ``heldout`` and ``worst`` may be None,
     ``path`` and ``errors`` empty: their parts of the page are then left out.
     """
-    certificate = facts["certificate"] and Certificate.from_dict(facts["certificate"])
-    present = {**facts, "certificate": facts["errors"]}
-    titles = {
-        "certificate": "What is proven" if certificate else "How often it is wrong"
-    }
-    sections = [
-        Section(id, titles.get(id, title))
-        for id, title in _SECTIONS
-        if present.get(id, True)
-    ]
+    sections = [Section(id, title) for id, title in _SECTIONS if facts.get(id, True)]
     most = largest_points(facts["features"])
     return render(
         facts["title"],
         sections,
         data=page_data(facts, most),
         report=facts,
-        view=_view(facts, certificate, most),
+        view=_view(facts, most),
     )
 
 
-def _view(facts: Entry, certificate: Certificate | None, most: float) -> Entry:
+def _view(facts: Entry, most: float) -> Entry:
     """Return what the template shows and the record does not have as it is shown."""
     view = {
+        "unit": _unit(facts["data"]),
+        "spots": _spots(facts),
         "rare": _rare_categories(facts),
         "errors": _error_marks(facts["errors"]),
-        "certificate": certificate,
+        "scope": "",
         "important": facts["features"][:_IMPORTANT],
         "features": shown_features(facts["features"]),
         "most": most,
@@ -297,20 +309,32 @@ def _view(facts: Entry, certificate: Certificate | None, most: float) -> Entry:
         "shown": SHOWN,
         "card_rows": _CARD_ROWS,
         "few": FEW,
-        "roc": None,
     }
-    if certificate is not None:
-        view["scope"] = _scope(certificate)
-        view["doubts"] = doubts(certificate) if certificate.doubtful else ""
-        view["rules"] = [line.strip() for line in rule_lines(certificate)]
-    if facts["path"]:
-        view["path"] = _path_chart(facts["path"])
-    if facts["heldout"]:
-        classes = [name(label) for label in facts["classes"]]
-        view["calibration"] = _calibration_chart(facts["heldout"], classes)
-        if facts["heldout"]["auc"] is not None:
-            view["roc"] = _roc_chart(facts["heldout"], classes)
+    if facts["certificate"]:
+        c = Certificate.from_dict(facts["certificate"])
+        view["scope"] = _scope(c)
+        view["rules"] = [line.strip() for line in rule_lines(c)]
+        view["doubts"] = [*map(capitalised, c.warnings)] if c.doubtful else []
     return view
+
+
+def _unit(data: Entry) -> str:
+    """Return what is chosen in the panel and has points: a feature is of columns."""
+    if data["unit"] != "row":
+        return "variant"
+    return "column" if data["order"] == 1 else "feature"
+
+
+def _spots(facts: Entry) -> list[Spot]:
+    """Return the figures of the first screen, for one axis."""
+    spots = [
+        Spot(each["kind"], each["place"], each["low"], each["high"])
+        for each in facts["headline"]
+        if each["place"] is not None and each["kind"] in charts.FORMS
+    ]
+    if facts["guarantee"]["place"] is not None:
+        spots.append(Spot("guarantee", facts["guarantee"]["place"]))
+    return spots
 
 
 def signed(x: float, most: float) -> str:
@@ -345,7 +369,8 @@ def _rare_categories(facts: Entry) -> int:
 
 
 def _error_marks(errors: Sequence[Entry]) -> Entry:
-    """Return all error figures on one scale."""
+    """Return the error figures on one scale, without those that say little."""
+    shown = [each for each in errors if not each["doubtful"]]
     marks = [
         Mark(
             value=each["value"],
@@ -353,80 +378,20 @@ def _error_marks(errors: Sequence[Entry]) -> Entry:
             high=each["high"],
             baseline=each["kind"] == "baseline",
         )
-        for each in errors
+        for each in shown
     ]
     end = charts.scale_end(mark.end for mark in marks)
-    return {"end": end, "rows": [*zip(errors, marks, strict=True)]}
+    return {"end": end, "rows": [*zip(shown, marks, strict=True)]}
 
 
 def _scope(c: Certificate) -> str:
     """Say where the bounds of a certificate hold."""
     if c.confidence is not None:
-        sure = f"With confidence {chosen_percent(c.confidence)} in each by itself, on"
-        return f"{sure} any population with the {pairs_text(c)} of the one sampled:"
+        sure = f"with {chosen_percent(c.confidence)} confidence in each bound"
+        return f"On any population with the {pairs_text(c)} of the one sampled, {sure}:"
     if c.doubtful:
         return ALONE
-    return f"On any population with exactly the counts of {pairs_text(c)}:"
-
-
-def _path_chart(steps: Sequence[Entry]) -> LineChart:
-    points = [(k, s["bound"]) for k, s in enumerate(steps, 1) if s["bound"] is not None]
-    label = "worst error with the first k features"
-    return LineChart(
-        "What the first features are worth.",
-        [Line(label, points, dots=len(points) <= 40)],
-        x="features, in order of entry",
-        y="wrong at most",
-        x_end=4.0 * -(-len(steps) // 4),
-        tick_y=_tick,
-    )
-
-
-def _tick(share: float) -> str:
-    whole = abs(100 * share - round(100 * share)) < 1e-6
-    return percent(share, 0 if whole else 1)
-
-
-def _whole_percent(share: float) -> str:
-    return percent(share, 0)
-
-
-def _calibration_chart(heldout: Entry, classes: Sequence[str]) -> LineChart:
-    whose = f"of {classes[1]}" if len(classes) == 2 else "of the answer"
-    points = [(each["probability"], each["share"]) for each in heldout["bins"]]
-    return _square_chart(
-        "Are probabilities right?",
-        Line("this model", points, dots=True),
-        "perfect",
-        x=f"probability {whose}",
-        y="observed frequency",
-    )
-
-
-def _roc_chart(heldout: Entry, classes: Sequence[str]) -> LineChart:
-    points = [(false, true) for false, true in heldout["roc"]]
-    return _square_chart(
-        "Does the score rank well?",
-        Line("this model", points),
-        "guessing",
-        x=f"{classes[0]} taken for {classes[1]}",
-        y=f"{classes[1]} found",
-    )
-
-
-def _square_chart(caption: str, line: Line, other: str, x: str, y: str) -> LineChart:
-    """Return a chart of shares against shares, with its diagonal."""
-    diagonal = Line(other, [(0.0, 0.0), (1.0, 1.0)], dashed=True)
-    return LineChart(
-        caption,
-        [line, diagonal],
-        x=x,
-        y=y,
-        x_end=1.0,
-        y_end=1.0,
-        tick_x=_whole_percent,
-        tick_y=_whole_percent,
-    )
+    return f"On any population with the same {pair_counts(c)}:"
 
 
 # ---- what the script reads

@@ -1,13 +1,15 @@
-"""What the report says of errors: a summary, headline figures, and all rows.
+"""The first screen of a report: figures, the guarantee, and whether to use the model.
 
-Three certificates may be at hand: the model's `own` (of its training counts, or of two
-halves that certified each other), the one of pair counts (`counted`), and the one of
-rows that the model has not seen (`unseen`).
+All figures come from the error table (`renyi.certificates.error_table`), with these
+words: error to expect, at most, always answering; further down, a title and a meaning
+for every row.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict
+from operator import itemgetter
 from typing import Any
 
 from renyi.certificates.error_table import (
@@ -15,20 +17,20 @@ from renyi.certificates.error_table import (
     ANY_RULE,
     HALVES,
     HELDOUT,
-    LEAVE_ONE_OUT,
     SINGLE,
     ErrorRow,
     ErrorTable,
     baseline,
-    confidence_text,
     pairs_text,
 )
+from renyi.certificates.left_out import error_interval
 from renyi.certificates.record import CLOSED, CONDITIONAL, EXACT, PROGRAM, Certificate
 from renyi.certification import MINIMAX
 from renyi.encoding.columns import Label, label_text
 from renyi.formatting import (
     at_most,
     capitalised,
+    chosen_percent,
     number_of,
     number_of_rows,
     percent,
@@ -37,15 +39,20 @@ from renyi.formatting import (
 
 Entry = dict[str, Any]  # plain values, as in report.json
 
-_GUESSING = "guessing without a model"
-_THESE_ROWS_ONLY = ", for these rows only"
 _LONGEST = 80  # characters of a name that are shown
 _MEANING = {
     CLOSED: "follows from the counts by a formula",
     CONDITIONAL: "uses pairs counted within each class, too",
     PROGRAM: "the best of a family of bounds",
-    EXACT: "the worst population there is, found by search; ties count as errors",
+    EXACT: "the worst population that exists, found by search",
 }
+_VERDICTS = {
+    "better": "Clearly better than",
+    "barely": "Barely better than",
+    "no better": "No better than",
+}
+# Reasons why a guarantee says little; the line on the guarantee gives them.
+_DOUBTS = ("few-rows", "optimistic")
 
 
 def name(value: object) -> str:
@@ -67,259 +74,248 @@ def quoted(label: Label) -> str:
     return f"'{name(label_text(label))}'"
 
 
-# ---- in a sentence
+def always_text(row: ErrorRow) -> str:
+    """Return what the baseline does."""
+    return f"always answering {quoted(row.about)}"
 
 
-def summary(
-    target: str | None,
-    own: Certificate,
-    counted: Certificate | None,
-    unseen: Certificate | None,
-    whose: str,
-) -> str:
-    """Say in a sentence how often the model is wrong, what is proved, and for whom."""
-    c = counted or own
-    model = f"this model of {quoted(target)}"
-    guarantee = _guarantee_sentence(c, whose)
-    if unseen is not None:
-        observed = _unseen_sentence(unseen, model)
-        return f"{observed}." if c.doubtful else f"{observed}; {guarantee}."
-    if own.basis == "crossfit":
-        return _halves_sentence(own, model)
-    expected = _expected_sentence(own, model)
-    if c.doubtful:
-        known = expected or "It is not known how often this model errs on new rows"
-        return (
-            f"{known}; what is proven holds only for the {number_of_rows(c.n)} "
-            f"{whose}, and says nothing about other rows."
-        )
-    if not expected:
-        untried = (
-            "was not tested on new rows (give the report such rows to see its errors)"
-        )
-        return f"{capitalised(model)} {untried}, but {guarantee}."
-    return f"{expected}; {guarantee}."
+# ---- figures
 
 
-def _guarantee_sentence(c: Certificate, whose: str) -> str:
-    upper = at_most(c.bounds[c.rule], 1)
-    if c.basis == "crossfit":
-        return (
-            f"with {confidence_text(c)}, by halves of the rows it learned from, it is "
-            f"wrong on at most {upper} of any population with their {pairs_text(c)}"
-        )
-    return (
-        f"on every population with exactly the counts of {pairs_text(c)} {whose}, it "
-        f"is proven to be wrong on at most {upper}"
-    )
-
-
-def _unseen_sentence(c: Certificate, model: str) -> str:
-    assert c.observed_error is not None
-    assert c.sampled_error is not None
-    return (
-        f"On {number_of(c.n, 'row')} not used in training, {model} was wrong on "
-        f"{percent(c.observed_error)}: with {confidence_text(c)} it is wrong on at "
-        f"most {at_most(c.sampled_error, 1)} of the population they come from"
-    )
-
-
-def _expected_sentence(c: Certificate, model: str) -> str:
-    if c.loo_error is None:
-        return ""
-    more = "more than" if "selected-features" in c.warning_codes else "about"
-    by = "" if c.rule == "map" else "by the likelier class "
-    size = number_of_rows(c.n).removesuffix(" rows")
-    return (
-        f"Expect {model} to be wrong {by}on {more} {percent(c.loo_error)} of new rows "
-        f"like the {size} it learned from"
-    )
-
-
-def _halves_sentence(c: Certificate, model: str) -> str:
-    """Say what halves that certified each other show of the population."""
-    assert c.sampled_error is not None
-    observed = ""
-    if c.observed_error is not None:
-        observed = (
-            f"Evaluated on rows that trained only the other half, {model} was wrong on "
-            f"{percent(c.observed_error)}: "
-        )
-    subject = "it" if observed else model
-    text = (
-        f"{observed}with {confidence_text(c)} {subject} is wrong on at most "
-        f"{at_most(c.sampled_error, 1)} of the population they come from"
-    )
-    if c.bounds[c.rule] > c.sampled_error:
-        text += (
-            f", and on at most {at_most(c.bounds[c.rule], 1)} of any population with "
-            f"their {pairs_text(c)}"
-        )
-    return f"{capitalised(text)}."
-
-
-# ---- in a few figures
-
-
-def headline(
-    own: Certificate,
-    counted: Certificate | None,
-    unseen: Certificate | None,
-    table: ErrorTable,
-    shares: dict[str, float] | None,
-    whose: str,
-) -> list[Entry]:
-    """Return the figures that the page begins with."""
-    source = unseen or own
-    figures = []
-    estimate = table.estimate
-    if estimate is not None:
-        note = _estimate_note(estimate, source)
-        figures.append(_figure(estimate.shown, "wrong on new rows", note))
+def headline(table: ErrorTable, unknown: str) -> list[Entry]:
+    """Return the figures that the page begins with; `unknown` says why one is not."""
+    figures = [_figure("estimate", "unknown", "error to expect", unknown)]
+    if table.estimate is not None:
+        figures = [_estimate_figure(table.estimate)]
     if table.bound is not None:
         figures.append(_bound_figure(table.bound))
-    c = own if own.basis == "crossfit" else counted or own
-    if not c.doubtful:
-        upper = at_most(c.bounds[c.rule], 1)
-        figures.append(_figure(upper, "wrong at worst", _guarantee_note(c, whose)))
-    return figures + baseline_figures(shares)
+    if table.always is not None:
+        row = table.always
+        label = always_text(row)
+        figures.append(_figure("baseline", row.shown, label, "baseline: no model", row))
+    return figures
 
 
-def _figure(value: str, label: str, note: str) -> Entry:
-    return {"value": value, "label": label, "note": note}
+def _figure(
+    kind: str, value: str, label: str, note: str, row: ErrorRow | None = None
+) -> Entry:
+    figure: Entry = {"kind": kind, "value": value, "label": label, "note": note}
+    if row is None:
+        return {**figure, "place": None, "low": None, "high": None}
+    if row.value is None:
+        return {**figure, "place": row.high, "low": None, "high": None}
+    return {**figure, "place": row.value, "low": row.low, "high": row.high}
+
+
+def _estimate_figure(row: ErrorRow) -> Entry:
+    note = _how_estimated(row)
+    return _figure("estimate", row.shown, "error to expect", note, row)
+
+
+def _how_estimated(row: ErrorRow) -> str:
+    """Return the interval of an estimate, and where it comes from."""
+    how = f"estimate by {row.name}"
+    if row.name == HALVES:
+        how = "each half tested by the other half's model"
+    if row.name == HELDOUT:
+        how = f"observed on {number_of(row.n or 0, 'row')} not used in training"
+    return f"{row.interval}, {how}" if row.interval else how
 
 
 def _bound_figure(row: ErrorRow) -> Entry:
     assert row.high is not None
-    note = f"of the population, with {row.certainty}"
-    return _figure(at_most(row.high, 1), "wrong at most", note)
+    share = row.certainty.removeprefix("confidence ")
+    where = "from two halves of the rows"
+    if row.name == HELDOUT and row.n is not None:
+        where = f"from {number_of(row.n, 'row')} not used in training"
+    label = f"at most, with {share} confidence"
+    note = f"on this population, {where}: quote this one"
+    return _figure("bound", at_most(row.high, 1), label, note, row)
 
 
-def _guarantee_note(c: Certificate, whose: str) -> str:
-    pairs = pairs_text(c)
+# ---- the guarantee
+
+
+def guarantee(c: Certificate, table: ErrorTable, same: bool) -> Entry:
+    """Return the line on the guarantee, and its figure where it is a useful one.
+
+    Its pair counts are the `same` as those in training, or others that were given.
+    """
+    if table.guarantee is None:
+        return {"text": f"none useful. {_no_guarantee(c, table.always)}", "place": None}
+    assert table.guarantee.high is not None
+    text = (
+        f"wrong on at most {at_most(table.guarantee.high, 1)} of any population with "
+    )
     if c.confidence is None:
-        return f"on any population with exactly the counts of {pairs} {whose}"
-    return f"on any population with their {pairs}, with {confidence_text(c)}"
+        counts = f"the same {pair_counts(c)}" if same else f"the {pair_counts(c)} given"
+        text += f"{counts}, however the columns interact beyond pairs."
+    else:
+        sure = chosen_percent(c.confidence)
+        text += f"the {pair_counts(c)} of this one, with {sure} confidence."
+    return {"text": text, "place": table.guarantee.high}
 
 
-def _estimate_note(row: ErrorRow, c: Certificate) -> str:
-    """Say how the error to expect was estimated."""
-    if row.name != LEAVE_ONE_OUT:
-        return _observed_note(row)
-    rule = "" if c.rule == "map" else " of the likelier class"
-    more = ": expect more" if "selected-features" in c.warning_codes else ""
-    return f"leave-one-out estimate{rule}{more}"
-
-
-def _observed_note(row: ErrorRow) -> str:
-    """Say which rows errors were observed on."""
-    if row.name == HALVES:
-        return "each half by the model of the other"
-    return f"observed on {number_of(row.n or 0, 'row')} not used in training"
-
-
-def baseline_figures(shares: dict[str, float] | None) -> list[Entry]:
-    """Return the figure of always answering the most frequent class, if known."""
-    if not shares:
-        return []
-    label, share = max(shares.items(), key=lambda pair: pair[1])
-    note = f"for comparison: {_GUESSING}"
-    return [_figure(percent(1 - share), f"wrong if always {quoted(label)}", note)]
-
-
-def warnings(
-    own: Certificate, counted: Certificate | None, unseen: Certificate | None
-) -> list[str]:
-    """Return what to know before the figures are used."""
-    certificates = [c for c in (own, counted, unseen) if c is not None]
-    texts = [text for c in certificates for text in c.warnings]
-    c = counted or own
-    if not c.doubtful and c.majority and c.bounds[c.rule] >= c.majority[1]:
-        text = (
-            f"what is proven of every population with these counts of {pairs_text(c)} "
-            f"is no better than always answering {quoted(c.majority[0])}, which is "
-            f"wrong on {percent(c.majority[1])}."
+def _no_guarantee(c: Certificate, always: ErrorRow | None) -> str:
+    """Say why no guarantee is useful."""
+    if "few-rows" in c.warning_codes:
+        return (
+            f"Pair counts of {number_of_rows(c.n)} and {c.n_indicators:,} categories "
+            "say little about other rows."
         )
-        if c.order == 1 and len(c.steps) < 3:
-            text += " The exact worst case may be far lower: ask for an exact report."
-        texts.append(text)
+    if c.doubtful:
+        return "The model fits its training rows far better than it will fit new rows."
+    other = "" if always is None else f", more than {always_text(always)}"
+    upper = at_most(c.bounds[c.rule], 1)
+    return (
+        f"From pair counts, at most {upper} can be proved for this model{other}. That "
+        "is common when the target is hard to predict."
+    )
+
+
+def pair_counts(c: Certificate) -> str:
+    """Return which counts a guarantee is about."""
+    pairs = pairs_text(c)
+    return "pair counts" if pairs == "pairs" else f"counts of {pairs}"
+
+
+# ---- whether to use the model
+
+
+def _finding(good: bool, text: str) -> Entry:
+    return {"good": good, "text": text}
+
+
+def findings(
+    table: ErrorTable, tested: Certificate | None, by_class: Sequence[Entry]
+) -> list[Entry]:
+    """Return reasons for and against using the model, computed from its figures."""
+    texts = []
+    if table.verdict is not None and table.always is not None:
+        text = f"{_VERDICTS[table.verdict]} {always_text(table.always)}."
+        texts.append(_finding(table.verdict == "better", text))
+    texts.append(_tested(table, tested))
+    if difference := _by_class(by_class):
+        texts.append(difference)
+    return texts
+
+
+def _tested(table: ErrorTable, tested: Certificate | None) -> Entry:
+    if tested is not None and "training-rows" in tested.warning_codes:
+        return _finding(False, "Not tested: the rows given may be its training rows.")
+    if table.bound is not None and table.bound.name == HELDOUT:
+        rows = number_of(table.bound.n or 0, "row")
+        return _finding(True, f"Tested on {rows} not used in training.")
+    if table.bound is not None:
+        return _finding(True, "Tested on two halves, each by the other half's model.")
+    text = "Not tested on data it has not seen."
+    if table.estimate is not None:
+        text += " The estimate assumes that new data come from the same source."
+    return _finding(False, text)
+
+
+def _by_class(by_class: Sequence[Entry]) -> Entry | None:
+    """Say whether some class is missed more often than another, surely so."""
+    rows = [each for each in by_class if each["rows"]]
+    if len(rows) < 2:
+        return None
+    least = min(rows, key=itemgetter("error"))
+    most = max(rows, key=itemgetter("error"))
+    low, _ = error_interval(most["error"], most["rows"])
+    _, high = error_interval(least["error"], least["rows"])
+    missed = (
+        f"{quoted(most['class'])} is missed on {percent(most['error'])} of its rows"
+    )
+    if low <= high:
+        return _finding(True, f"Errors do not clearly differ by class: {missed}.")
+    other = f"{quoted(least['class'])} on {percent(least['error'])}"
+    return _finding(False, f"Errors differ by class: {missed}, {other}.")
+
+
+def notes(*certificates: Certificate | None) -> list[str]:
+    """Return what to know before the figures are used, each note once."""
+    texts = [
+        text
+        for c in certificates
+        if c is not None
+        for code, text in zip(c.warning_codes, c.warnings, strict=True)
+        if code not in _DOUBTS
+    ]
     return [*map(capitalised, dict.fromkeys(texts))]
+
+
+def summary(figures: Sequence[Entry], line: str) -> str:
+    """Return the first screen in sentences."""
+    texts = [
+        f"{capitalised(each['label'])}: {each['value']} ({each['note']})."
+        for each in figures
+    ]
+    return " ".join([*texts, f"Guarantee: {line}"])
 
 
 # ---- all rows
 
 
 def error_entries(table: ErrorTable, c: Certificate) -> list[Entry]:
-    """Return the rows of the table with titles and meanings; `c` tells the rule."""
+    """Return the rows of the table with titles and meanings; `c` has the rule."""
     bounds = {(row.name, row.high) for row in table.of_kind("bound")}
     entries = []
     for row in table.rows:
         if row.kind == "guarantee" and row.about not in (c.rule, ANY_RULE):
-            continue  # other rules have a list of their own
+            continue  # other rules have a separate list
         if row.kind == "guarantee" and (row.name, row.high) in bounds:
             continue  # no more than the bound itself
-        entries.append(error_entry(row, _title(row), _meaning(row, c)))
+        entries.append(error_entry(row))
     return entries
 
 
-def error_entry(row: ErrorRow, title: str, meaning: str) -> Entry:
+def error_entry(row: ErrorRow) -> Entry:
     """Return the plain values of a row, as the page and report.json have them."""
-    return {**asdict(row), "title": title, "meaning": meaning, "shown": row.shown}
+    texts = {"title": _title(row), "meaning": _meaning(row), "shown": row.shown}
+    return {**asdict(row), **texts}
 
 
-def always_entry(label: str, error: float) -> Entry:
-    """Return the row of always answering one class."""
-    row = baseline(ALWAYS, label, error)
-    return error_entry(row, _title(row), _GUESSING)
+def always_row(shares: dict[str, float]) -> ErrorRow:
+    """Return the row of always answering the most frequent class."""
+    label, share = max(shares.items(), key=lambda pair: pair[1])
+    return baseline(ALWAYS, label, 1 - share)
 
 
 def _title(row: ErrorRow) -> str:
     if row.name == ALWAYS:
-        return f"Always {quoted(row.about)}"
+        return capitalised(always_text(row))
     if row.name == SINGLE:
-        return f"By {quoted(row.about)} alone"
-    if row.about == ANY_RULE:
-        return _any_rule_title(row)
-    if row.name not in (HALVES, HELDOUT):
-        return capitalised(row.name)
+        return f"Best single column, {quoted(row.about)}"
     if row.kind == "estimate":
-        return f"Observed on {row.name}"
-    where = "Population" if row.kind == "bound" else "Any population with its pairs"
-    return f"{where}, on {row.name}"
-
-
-def _any_rule_title(row: ErrorRow) -> str:
-    if row.name == MINIMAX:
-        return "e*, the best promise of any rule"
-    return "Promise of another rule"
-
-
-def _meaning(row: ErrorRow, c: Certificate) -> str:
-    """Say what a row means, in a few words."""
-    if row.name in (HALVES, HELDOUT):
-        return _unseen_meaning(row)
-    meaning = _MEANING.get(row.name, "")
-    if row.name == LEAVE_ONE_OUT:
-        meaning = "an estimate for new rows like those in training"
-        meaning += "" if c.rule == "map" else ", of the likelier class"
-    elif row.name == ALWAYS:
-        meaning = _GUESSING
-    elif row.name == SINGLE:
-        meaning = "the best single feature"
-    elif row.about == ANY_RULE:
-        meaning = "some rule keeps it; whether any does better is not known"
-        if row.low is not None:
-            meaning = "no model of these counts can promise less"
-    if row.name == EXACT and row.about == "map":
-        meaning += "; ties count as errors"
-    if row.kind == "guarantee" and row.doubtful:
-        meaning += _THESE_ROWS_ONLY
-    return meaning + "; stopped before the end" * row.stopped
-
-
-def _unseen_meaning(row: ErrorRow) -> str:
-    if row.kind == "estimate":
-        return _observed_note(row)
+        return "Error to expect"
     if row.kind == "bound":
-        return f"with {row.certainty}, in the population sampled"
-    return f"with {row.certainty}"
+        return "Error at most, on this population"
+    if row.about == ANY_RULE:
+        if row.name == MINIMAX:
+            return "Smallest guarantee of any rule, e*"
+        return "Guarantee of another rule"
+    return "Guarantee"
+
+
+def _meaning(row: ErrorRow) -> str:
+    """Say what a row means, in a few words."""
+    if row.kind == "estimate":
+        return _how_estimated(row)
+    if row.kind == "bound":
+        return f"with {row.certainty}, from {row.name}"
+    if row.name == ALWAYS:
+        return "without a model"
+    if row.name == SINGLE:
+        return f"that column alone, {row.certainty}"
+    if row.name in (HALVES, HELDOUT):
+        return f"with {row.certainty}, from {row.name}"
+    meaning = f"{row.name}: {_MEANING[row.name]}" if row.name in _MEANING else row.name
+    if row.about == ANY_RULE:
+        meaning = "some rule has it; whether any does better is not known"
+        if row.low is not None:
+            meaning = "no model of these counts can have a smaller one"
+    elif row.name == EXACT and row.about == "map":
+        meaning += "; ties count as errors"
+    if row.doubtful:
+        meaning += ", for these rows only"
+    return meaning + "; stopped before the end" * row.stopped

@@ -1,4 +1,4 @@
-"""Worst cases over all distributions with given tables: e*, θ, and errors of rules.
+"""Compute worst cases over all distributions with given tables: e*, θ, rule errors.
 
 The set of distributions is :mod:`renyi.robust.ambiguity_set`; `minimax` is in
 :mod:`renyi.robust.minimax_problem`, `worst_case` in :mod:`renyi.robust.worst`, `theta`

@@ -5,8 +5,8 @@ target. `Marginals` give P(X_i, X_j) and P(X_i, Y), and with class-conditional c
 P(X_i, X_j, Y), which shrinks C. In the paper's words: all p ≥ 0 with A p = b.
 
 A *multiplier* a is a number for every cell of every table. It defines functions λ_y,
-whose expectation ``bᵀa`` is the same under every member of C: certificates of worst
-cases are made of them. A minimax rule rests on functions with
+whose expectation ``bᵀa`` is the same under every member of C. They prove bounds on
+worst cases. A minimax rule uses functions with
 
 .. math:: \sum_{y \in S} \lambda_y(x) \ge |S| - 1 \text{ for all } x, S \ne \emptyset,
     \qquad \lambda_y(x) = \sum_t a_t(x_{S_t} [, y]).
@@ -41,10 +41,10 @@ Tables = Iterable[Any] | Mapping[Any, Any]  # frames or series of counts
 _FEWER = (
     "merge rare categories, leave columns out (Marginals.select()), or give it more"
 )
-_AGREE = 1e-9  # what common margins of two tables may differ by
-_MAX_TRIED = 2e7  # outcomes that are looked at together, to list those allowed
-# Bytes of a cell, which has its probability, that in `b` and a few multipliers; and of
-# what else a table takes.
+_AGREE = 1e-9  # allowed difference of the common margins of two tables
+_MAX_TRIED = 2e7  # outcomes to test at once when listing the allowed ones
+# Bytes of a cell (its probability twice, and a few multipliers), and of the rest of a
+# table.
 _CELL = 64
 _TABLE = 500
 
@@ -56,7 +56,7 @@ def class_sets(n_classes: int) -> list[Classes]:
 
 
 def members(sets: list[Classes], n_classes: int) -> Floats:
-    """Tell which class is in which set: (K, sets)."""
+    """Return which class is in which set: (K, sets)."""
     return np.array([[float(y in S) for S in sets] for y in range(n_classes)])
 
 
@@ -84,7 +84,7 @@ class Layout:
         self.n_pair_cells = int(self._starts[len(pairs)])
 
     def cells(self, *features: int) -> NDArray[np.int64]:
-        """Places of the cells of a pair or a column; of none, those of the first."""
+        """Return the places of the cells of a pair or a column (none: the first)."""
         own = features or (0,)
         k = self._index[own]
         places = np.arange(self._starts[k], self._starts[k + 1])
@@ -94,7 +94,7 @@ class Layout:
 def listed(
     sizes: NDArray[np.intp], allowed: Callable[[Outcomes], Flags], most: float
 ) -> Outcomes | None:
-    """All allowed outcomes, grown column by column; None if they are too many."""
+    """List the allowed outcomes, column by column; None if they are too many."""
     known = np.zeros((1, 0), np.int64)
     for size in sizes.tolist():
         if len(known) * size > _MAX_TRIED:
@@ -117,11 +117,11 @@ class Ambiguity:
 
     @classmethod
     def of(cls, m: Marginals, class_conditional: bool = True) -> Ambiguity:
-        """Set of the marginals m, with class-conditional pairs where m has them."""
+        """Return the set of marginals m, with class-conditional pairs if m has them."""
         if m.order > 1:
             raise ValueError(
-                f"The marginals have order {m.order}, but worst cases can be computed "
-                "for order 1 only: use marginals and a model of order 1."
+                f"The pair counts have order {m.order}, but worst cases need order 1: "
+                "use pair counts and a model of order 1."
             )
         columns = m.encoder.columns
         within = m.class_counts if class_conditional else None
@@ -166,13 +166,13 @@ class Ambiguity:
 
     @cached_property
     def priors(self) -> Floats:
-        """Class probabilities, read off the first table with the target."""
+        """Class probabilities, from the first table with the target."""
         p = next(t.probabilities for t in self.tables if t.with_target)
         return np.asarray(p.reshape(-1, self.n_classes).sum(axis=0))
 
     @property
     def n_table(self) -> float:
-        """Cells of the joint table, outcomes times classes: a float, as it is huge."""
+        """Cells of the joint table, outcomes times classes; a float, for size."""
         return float(np.prod(self.sizes.astype(float))) * self.n_classes
 
     @cached_property
@@ -189,11 +189,11 @@ class Ambiguity:
         return Layout(pairs, self.sizes)
 
     def places(self, X: Outcomes) -> NDArray[np.int64]:
-        """Places of the categories of outcomes among all: (outcomes, features)."""
+        """Return the places of the categories of outcomes: (outcomes, features)."""
         return X + offsets(self.sizes)[:-1]
 
     def cells(self, X: Outcomes) -> NDArray[np.int64]:
-        """Cells that outcomes fall in: (outcomes, classes, tables)."""
+        """Return the cells that outcomes fall in: (outcomes, classes, tables)."""
         K = self.n_classes
         places = np.empty((len(X), K, len(self.tables)), np.int64)
         for t, table in enumerate(self.tables):
@@ -206,17 +206,17 @@ class Ambiguity:
         return places
 
     def split(self, multiplier: Floats) -> Iterator[tuple[Table, Floats]]:
-        """Tables with their parts of a multiplier, in the tables' shapes."""
+        """Return the tables with their parts of a multiplier, in the tables' shapes."""
         for table, low in zip(self.tables, self.starts, strict=False):
             p = table.probabilities
             yield table, multiplier[low : low + p.size].reshape(p.shape)
 
     def functions(self, multiplier: Floats, X: Outcomes) -> Floats:
-        """Values of λ_y(x): (outcomes, classes)."""
+        """Return the values of λ_y(x): (outcomes, classes)."""
         return np.asarray(multiplier[self.cells(X)].sum(axis=2))
 
     def constraint_matrix(self, X: Outcomes) -> sparse.csc_array:
-        """Matrix A over the outcomes X and all classes, classes varying fastest."""
+        """Return the matrix A over outcomes X and classes, classes varying fastest."""
         rows = self.cells(X)
         N, K, T = rows.shape
         columns = np.repeat(np.arange(N * K), T)
@@ -224,21 +224,21 @@ class Ambiguity:
         return sparse.csc_array(entries, shape=(int(self.starts[-1]), N * K))
 
     def possible(self, X: Outcomes) -> Flags:
-        """Which (outcome, class) avoid all cells of probability 0."""
+        """Return which (outcome, class) avoid all cells of probability 0."""
         return np.asarray(self.functions((self.b <= 0).astype(np.float64), X) == 0)
 
     def outcomes(self) -> Outcomes:
-        """All outcomes that no empty cell forbids."""
+        """Return all outcomes that no empty cell forbids."""
         every = self.few_outcomes(np.inf)
         assert every is not None
         return every
 
     def few_outcomes(self, most: float) -> Outcomes | None:
-        """All outcomes that no empty cell forbids; None if more than `most`."""
+        """Return all outcomes that no empty cell forbids; None if more than `most`."""
         return listed(self.sizes, self._allowed, most)
 
     def _allowed(self, X: Outcomes) -> Flags:
-        """Which beginnings of outcomes avoid the empty cells of the known columns."""
+        """Return which partial outcomes avoid the empty cells of the known columns."""
         last = X.shape[1] - 1
         good = np.ones(len(X), bool)
         for table in self.tables:
@@ -248,7 +248,7 @@ class Ambiguity:
         return good
 
     def restricted(self, features: Sequence[int]) -> Ambiguity:
-        """Return the set of some features: the tables that are about them alone."""
+        """Return the set of some features, from the tables of these features only."""
         place = {i: k for k, i in enumerate(features)}
         tables = tuple(
             table._replace(features=tuple(place[i] for i in table.features))
@@ -260,9 +260,9 @@ class Ambiguity:
     def pairwise(self) -> Ambiguity | None:
         """Return the same set by other tables: each feature with Y, and pairs.
 
-        These are those of `Ambiguity.of`, in their order; what follows from them is
-        left out, some pairs may be absent, and margins are taken to agree. None if a
-        table has more than two features, or a feature no table with the target.
+        The tables and their order are those of `Ambiguity.of`. Redundant tables are
+        left out, some pairs may be absent, and margins are assumed to agree. Return
+        None if a table has more than two features, or a feature no table with Y.
         """
         single: dict[int, Table] = {}
         pairs: dict[tuple[int, ...], Table] = {}
@@ -293,7 +293,7 @@ class Ambiguity:
         return moved
 
     def moments(self) -> tuple[Any, Floats]:
-        """Q, stored sparse where it is large, and F; 0 where there is no table."""
+        """Return Q, stored sparse if it is large, and F; 0 where a table is absent."""
         Q = sparse_counts.Blocks(self.sizes, np.float64)
         F = np.zeros((int(self.sizes.sum()), self.n_classes))
         own = spans(self.sizes)
@@ -318,7 +318,7 @@ class Ambiguity:
     def quadratics(
         self, U: Floats, beta: Floats, own: NDArray[np.intp]
     ) -> tuple[Floats, Floats, Floats]:
-        """Multipliers of ‖u‖², u_y = u[own[y]] and 1, where u = beta + Σ_i U_i(x_i)."""
+        """Return multipliers of ‖u‖², u[own[y]] and 1; u = beta + Σ_i U_i(x_i)."""
         own_places = spans(self.sizes)
         nothing = np.zeros(len(self.b))
         square = nothing.copy()
@@ -339,7 +339,7 @@ class Ambiguity:
     def completed(self, multiplier: Floats) -> Floats:
         """Return a multiplier with λ_y(x) ≥ 1 wherever an empty cell forbids (x, y).
 
-        Programs over the possible outcomes say nothing of these; expectations stay.
+        Programs over the possible outcomes ignore these. Expectations do not change.
         """
         closed = self.b <= 0
         known = np.where(closed, 0.0, multiplier)
@@ -348,7 +348,7 @@ class Ambiguity:
 
     @cached_property
     def _likeliest(self) -> NDArray[np.intp]:
-        """Most probable category of each feature: the zero of its functions."""
+        """Most probable category of each feature, where its functions are 0."""
         likeliest = np.zeros(len(self.sizes), np.intp)
         for table in self.tables:
             if len(table.features) == 1 and table.with_target:
@@ -357,7 +357,7 @@ class Ambiguity:
 
     @cached_property
     def reference_cells(self) -> NDArray[np.bool_]:
-        """Cells whose multiplier is 0 by convention, which leaves one for each λ."""
+        """Cells whose multiplier is 0 by convention, which makes multipliers unique."""
         zero = self._likeliest
         marks = []
         for table in self.tables:
@@ -397,7 +397,7 @@ class Ambiguity:
         return np.concatenate([piece.ravel() for piece in pieces])
 
     def axes(self, table: Table) -> tuple[int, ...]:
-        """Places of the columns of a table, the target's being behind the features'."""
+        """Return the places of a table's columns, the target after the features."""
         return (*table.features, *[len(self.sizes)] * table.with_target)
 
     def words(self, columns: Sequence[int], codes: Sequence[np.intp]) -> str:
@@ -410,7 +410,7 @@ class Ambiguity:
 
 
 def shortfall(values: Floats) -> float:
-    """By how much values of λ (outcomes, classes) must rise: Σ_S λ_y ≥ |S| − 1."""
+    """Return how much λ (outcomes, classes) must rise: Σ_S λ_y ≥ |S| − 1."""
     lacking = np.maximum(1 - values, 0).sum(axis=1) - 1
     return max(0.0, float(lacking.max(initial=0.0)))
 
@@ -436,13 +436,12 @@ def contradiction_error(ambiguity: Ambiguity) -> ValueError:
     return ValueError(
         disagreement(ambiguity)
         or "No distribution has these tables, although their margins agree: leave out "
-        "columns until minimax() finds one, or count all tables again from one set of "
-        "rows."
+        "columns until minimax() finds one, or count all tables from one set of rows."
     )
 
 
 def disagreement(ambiguity: Ambiguity) -> str:
-    """Name two tables whose common margin is not the same, if there are such."""
+    """Name two tables whose common margins differ, if there are any."""
     columns = (*ambiguity.columns, ambiguity.target)
     known: dict[tuple[int, ...], tuple[tuple[int, ...], Floats]] = {}
     for table in ambiguity.tables:
@@ -472,7 +471,7 @@ def disagreement(ambiguity: Ambiguity) -> str:
 
 
 def of_tables(tables: Tables, m: Marginals | str) -> Ambiguity:
-    """Set of the distributions that have some tables, as `minimax` takes them."""
+    """Return the set of distributions with some tables, in the form of `minimax`."""
     from renyi.encoding.encoder import Encoder
     from renyi.sources import tables as source
 
@@ -485,7 +484,7 @@ def of_tables(tables: Tables, m: Marginals | str) -> Ambiguity:
         source.columns_of(long, settings, count) if isinstance(m, str) else m.columns
     )
     held = {name for frame in long for name in frame.columns if name != count}
-    known.places(sorted(held))  # a name that is not there is an error
+    known.places(sorted(held))  # raises an error for an unknown name
     if target not in held:
         raise ValueError(f"No table has the target {target!r}: give one that does.")
     names = [name for name in known.names if name in held and name != target]
@@ -514,7 +513,7 @@ def of_tables(tables: Tables, m: Marginals | str) -> Ambiguity:
 
 
 def _labelled(columns: Columns) -> Columns:
-    """Return the columns with bins as labels, which is what tables hold."""
+    """Return the columns with bins as labels, as tables have them."""
     labelled = []
     for name, levels in ((c.name, c.levels) for c in columns):
         if levels.kind != "label":

@@ -1,4 +1,4 @@
-r"""θ: the minimax Brier risk over C, the distribution p̃ that attains it, and γ = θ.
+r"""Compute θ, the minimax Brier risk over C, p̃ that attains it, and whether γ = θ.
 
 For two classes (the paper's θ; γ is the same with t additive, hence θ ≤ γ)
 
@@ -13,31 +13,31 @@ and for K classes half of ``θ_K = max E[1 − Σ_y p(y|X)²]``, as γ is half o
 
 The multipliers of ``A p = b`` give functions λ_y with ``‖t(x) − e_y‖² ≤ λ_y(x)`` for
 some t(x) in the simplex, at every x, and E[λ_Y] = 2θ. The best such t is the projection
-of −λ(x)/2 on the simplex: with the classes weighted by w, the least value over t of
-``Σ w_y(‖t − e_y‖² − λ_y)`` is ``1 − ‖w‖² − wᵀλ``, attained at t = w and largest at that
-projection. Where p̃(x) > 0 it is p̃(y|x); where p̃(x) = 0, and the conditional says
-nothing, it is a choice for which δ̃ and δ̃map keep the guarantees of Theorems 1 and 2.
+of −λ(x)/2 on the simplex. Proof: weight the classes by w. The least value over t of
+``Σ w_y(‖t − e_y‖² − λ_y)`` is ``1 − ‖w‖² − wᵀλ``, attained at t = w. It is largest at
+that projection. Where p̃(x) > 0, t is p̃(y|x). Where p̃(x) = 0 there is no conditional,
+and this t keeps the guarantees of Theorems 1 and 2 for δ̃ and δ̃map.
 
 **Separability.** Let t be the estimates of the minimiser without penalty. Under P in C
 
 .. math:: 2\gamma = E_P\|t - e_Y\|^2
     = E_P\bigl[1 - \textstyle\sum_y P(y|X)^2\bigr] + E_P\|t(X) - P(\cdot|X)\|^2,
 
-so γ = θ iff some member of C has the conditional t(X) almost surely. Then the rules
-made of t err at worst at most twice as often as the minimax rule. Without
+so γ = θ iff some member of C has the conditional t(X) almost surely. Then the
+guarantees of the rules made of t are at most twice that of the minimax rule. Without
 class-conditional pairs it is enough that some member has t(X) in the simplex (for two
-classes: |s(X)| ≤ ½): drawing its classes by t anew leaves the pairs as they are, and
-``Q Z = F`` the rest. With them the drawn classes must also have the given tables, which
-few marginals do. Three tests:
+classes: |s(X)| ≤ ½). Drawing its classes again by t does not change the pairs, nor, by
+``Q Z = F``, the other tables. With class-conditional pairs the drawn classes must also
+have the given tables, which is rare. There are three tests:
 
-* ``"scores"``: t(x) is in the simplex at every x, for some minimiser. Sufficient, not
-  necessary; says nothing where C has class-conditional pairs. The least t_y is
-  ``Σ_i min_k z_i(k, y)``. Where Q has a null space beyond the constants that features
-  can exchange, a linear program finds the best minimiser.
+* ``"scores"``: t(x) is in the simplex at every x, for some minimiser. This is
+  sufficient, not necessary, and does not apply to class-conditional pairs. The least
+  t_y is ``Σ_i min_k z_i(k, y)``. If the null space of Q contains more than constants
+  that features exchange, a linear program finds the best minimiser.
 * ``"rows"``: t is in the simplex at all rows, and the rows with classes drawn by t have
-  the tables of C. They are a member, so that ``e* ≥ 1 − mean max_y t_y ≥ γ``.
+  the tables of C. They are a member of C, so ``e* ≥ 1 − mean max_y t_y ≥ γ``.
 * ``"outcomes"``: a linear program over all outcomes of a small table finds such a
-  member of C or proves that there is none. This test alone can say no.
+  member of C or proves that there is none. Only this test can answer no.
 """
 
 from __future__ import annotations
@@ -80,14 +80,14 @@ from renyi.validation import check_time_limit
 if TYPE_CHECKING:
     import pandas as pd
 
-MAX_CONE = 70_000  # outcomes times classes up to which the cone program is solved
-_CONE = 0.8  # of the time, for the cone program
-_NOTHING = 1e-9  # mass of all outcomes that only an interior point method needs
+MAX_CONE = 70_000  # outcomes times classes that the cone program can have
+_CONE = 0.8  # share of the time for the cone program
+_NOTHING = 1e-9  # mass of outcomes that only the interior point method adds
 _FORBIDDEN = 1e6
 MAX_CATEGORIES = 2_000  # for any test of separability
 MAX_OUTCOMES = 10_000  # times classes, for the test by outcomes
-_NULL = 1e-10  # eigenvalues of Q below count as 0
-_SAME = 1e-9  # differences of probabilities that are rounding
+_NULL = 1e-10  # smaller eigenvalues of Q count as 0
+_SAME = 1e-9  # smaller differences of probabilities are rounding
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,11 +102,11 @@ class ThetaRule:
     multiplier: Floats = field(repr=False)
 
     def rule_proba(self, X: object, rule: str = "renyi") -> Floats:
-        """Probability with which a rule answers each class at each row."""
+        """Return the probability with which a rule answers each class at each row."""
         return rules.rule_proba(self.estimates(X), rule)
 
     def estimates(self, X: object) -> Floats:
-        """Estimates at the rows of a table, or of an integer array of codes."""
+        """Return the estimates at the rows of a table, or of an array of codes."""
         if isinstance(X, np.ndarray) and X.dtype.kind in "iu":
             codes = X.astype(np.int64)
         else:
@@ -115,7 +115,7 @@ class ThetaRule:
         if unknown.any():
             name = self.ambiguity.columns.names[int(unknown.any(axis=0).argmax())]
             raise ValueError(
-                f"Column {name!r} has a label that the marginals do not have: leave "
+                f"Column {name!r} has a label that the pair counts do not have: leave "
                 "such rows out."
             )
         values = self.ambiguity.functions(self.multiplier, codes)
@@ -135,16 +135,16 @@ class ThetaResult:
         Proven bounds on it. ``lower ≤ e* ≤ 2·upper``.
     p_tilde : DataFrame or None
         A distribution with these marginals, to 1e-9, whose risk is `lower`: outcome of
-        the features, class, probability. None where none was found (`lower` is 0). Of
-        two classes it has the least maximal correlation of all, if `theta` is known.
+        the features, class, probability. None if none was found (`lower` is 0). For
+        two classes and a known `theta`, its maximal correlation is the least of all.
     rule : ThetaRule or None
         The estimates under p̃ and the rules made of them; None without `theta`.
 
     Examples
     --------
     >>> print(ThetaResult(None, 0.0218, 0.0297, None, None))
-    The minimax Brier risk theta lies between 0.02180 and 0.02970: no rule can promise
-    an error below 0.0218, and some rule promises 0.0594.
+    The minimax Brier risk theta lies between 0.02180 and 0.02970: no rule can
+    guarantee an error below 0.0218, and some rule guarantees 0.0594.
     """
 
     theta: float | None
@@ -161,8 +161,8 @@ class ThetaResult:
         if self.theta is not None:
             known = f"is {self.theta:.5f}"
         return (
-            f"The minimax Brier risk theta {known}: no rule can promise an error below "
-            f"{rounded_down(self.lower):.4f}, and some rule promises "
+            f"The minimax Brier risk theta {known}: no rule can guarantee an error "
+            f"below {rounded_down(self.lower):.4f}, and some rule guarantees "
             f"{rounded_up(2 * self.upper):.4f}."
         )
 
@@ -170,18 +170,18 @@ class ThetaResult:
 def theta(
     m: Marginals, *, class_conditional: bool = True, time_limit: float | None = 60.0
 ) -> ThetaResult:
-    """Minimax Brier risk θ, the distribution p̃ that attains it, and its rules.
+    """Compute the minimax Brier risk θ, p̃ that attains it, and its rules.
 
     Parameters
     ----------
     m : Marginals
         The marginals.
     class_conditional : bool, default=True
-        Use the pairs within each class where m has them: fewer distributions.
+        Use the pairs within each class if m has them, which allows fewer distributions.
     time_limit : float, optional
-        Seconds for the cone program and, where the outcomes are too many for it or it
-        has not ended, to look for a lower bound; then γ, or a bound on e*, is the upper
-        bound. Ctrl-C ends it too.
+        Seconds for the cone program. If it does not end in time, or the outcomes are
+        too many for it, a search finds a lower bound. The upper bound is then γ or a
+        bound on e*. Ctrl-C also ends the search.
 
     Examples
     --------
@@ -221,7 +221,7 @@ def theta(
 
 
 def brier_risk(p: Floats) -> float:
-    """Half of E[1 − Σ_y p(y|X)²] of a distribution (outcomes × classes).
+    """Return half of E[1 − Σ_y p(y|X)²] of a distribution (outcomes × classes).
 
     >>> brier_risk(np.array([[0.25, 0.25], [0.5, 0.0]]))
     0.125
@@ -232,7 +232,7 @@ def brier_risk(p: Floats) -> float:
 
 
 def _dual_value(rule: ThetaRule, X: Outcomes) -> float:
-    """Upper bound on θ that the multiplier proves: all outcomes are looked at."""
+    """Return the upper bound on θ that the multiplier proves at all outcomes."""
     ambiguity = rule.ambiguity
     t = rule.estimates(X)
     values = ambiguity.functions(rule.multiplier, X)
@@ -242,9 +242,9 @@ def _dual_value(rule: ThetaRule, X: Outcomes) -> float:
 
 
 def _interval(m: Marginals, ambiguity: Ambiguity, deadline: Deadline) -> ThetaResult:
-    """θ ≤ γ and θ ≤ e*; θ is at least the risk of the distribution worst for e*.
+    """Bound θ by γ and e* from above, and by the worst distribution for e* from below.
 
-    γ is that of the scores without penalty, whose bound on e* is 2γ.
+    γ belongs to the scores without penalty, whose bound on e* is 2γ.
     """
     gamma = quadratic_rule(ambiguity, deadline.part(_CONE).limit)[0] / 2
     result = solve_minimax(ambiguity, m.encoder, deadline=deadline)
@@ -259,7 +259,7 @@ def _interval(m: Marginals, ambiguity: Ambiguity, deadline: Deadline) -> ThetaRe
 def solve_cone(
     ambiguity: Ambiguity, time_limit: float | None = None
 ) -> tuple[Outcomes, Floats, Floats] | None:
-    """Return all outcomes, p̃ on them, and the multiplier; None if there is no time."""
+    """Return all outcomes, p̃ on them, and the multiplier; None if time runs out."""
     module = clarabel()
     X = ambiguity.outcomes()
     if not len(X):
@@ -267,7 +267,7 @@ def solve_cone(
     N = len(X)
     K = ambiguity.n_classes
     where = np.flatnonzero(ambiguity.possible(X).ravel())
-    # Cells that follow from others would make the equations dependent.
+    # Redundant cells would make the equations dependent.
     rows = np.flatnonzero(~ambiguity.reference_cells & (ambiguity.b > 0))
     equations = ambiguity.constraint_matrix(X).tocsr()[rows][:, where]
     n = len(where)
@@ -298,7 +298,7 @@ def solve_cone(
         )
     p = np.zeros(N * K)
     p[where] = np.maximum(np.array(answer.x[:n]), 0)
-    # λ off the dual, whose value is −bᵀz: 2θ = 1 + bᵀz, so λ = 1 + z.
+    # The dual has the value −bᵀz: 2θ = 1 + bᵀz, so λ = 1 + z.
     multiplier = np.zeros(len(ambiguity.b))
     multiplier[rows] = np.array(answer.z[: len(rows)])
     multiplier[: int(ambiguity.starts[1])] += 1.0
@@ -306,9 +306,9 @@ def solve_cone(
 
 
 def _cone_rows(N: int, K: int) -> sparse.csc_array:
-    """Rows (v + s, 2p, v − s) of each outcome over the variables (p, v); s = Σ p.
+    """Return the rows (v + s, 2p, v − s) of each outcome over (p, v), where s = Σ p.
 
-    ‖(2p, v − s)‖ ≤ v + s says that ‖p‖² ≤ v s.
+    ‖(2p, v − s)‖ ≤ v + s means that ‖p‖² ≤ v s.
     """
     ends = sparse.csr_array(([1.0, -1.0], ([0, K + 1], [0, 0])), shape=(K + 2, 1))
     own = ends @ np.ones((1, K)) + 2 * sparse.eye_array(K + 2, K, k=-1)
@@ -321,7 +321,7 @@ def _cone_rows(N: int, K: int) -> sparse.csc_array:
 
 @dataclass(frozen=True)
 class Separability:
-    """Whether marginals are separable, and which test said so.
+    """Whether marginals are separable, and which test decided it.
 
     Parameters
     ----------
@@ -332,7 +332,7 @@ class Separability:
     lower : float or None
         Lower bound on the minimax error e* that the test by rows gives.
     class_conditional : bool, default=False
-        Whether the distributions have the class-conditional pairs too.
+        Whether the distributions also have the class-conditional pairs.
 
     Examples
     --------
@@ -370,20 +370,20 @@ def separable(
     tolerance: float = 1e-7,
     time_limit: float | None = 60.0,
 ) -> Separability:
-    """Whether additive scores reach the minimax Brier risk of the marginals.
+    """Return whether additive scores reach the minimax Brier risk of the marginals.
 
     Parameters
     ----------
     m : Marginals
-        At most 2,000 categories are looked into.
+        The pair counts, of at most 2,000 categories.
     X, sample_weight : optional
         The rows that the marginals were counted from, and their weights.
     class_conditional : bool, default=True
         Use the pairs within each class where m has them, as `theta` does.
     tolerance : float, default=1e-7
-        What an estimate may be below 0, or a probability be off, by rounding.
+        How far rounding may move an estimate below 0, or a probability.
     time_limit : float, optional
-        Seconds for the linear programs; a test that has not ended by then decides
+        Seconds for the linear programs; a test that does not end in time decides
         nothing.
 
     Examples
@@ -422,7 +422,7 @@ def separable(
 def minimisers(m: Marginals) -> tuple[Floats, Floats]:
     """Return Z with ``Q Z = F``, so that t(x) = Zᵀ W, and what can be added to it.
 
-    That is the null space of Q but for constants that features exchange.
+    This is the null space of Q without the constants that features exchange.
     """
     values, vectors = eigen(m.Q)
     positive = values > _NULL * max(1.0, float(values[-1]))
@@ -442,7 +442,7 @@ def minimisers(m: Marginals) -> tuple[Floats, Floats]:
 def lowest_estimate(
     Z: Floats, null: Floats, sizes: NDArray[np.intp], time_limit: float | None = None
 ) -> float:
-    """Lowest t_y(x) over all outcomes and classes, for the best of the minimisers."""
+    """Return the lowest t_y(x) over outcomes and classes, for the best minimiser."""
     starts = offsets(sizes)[:-1]
     plain = float(np.minimum.reduceat(Z, starts, axis=0).sum(axis=0).min())
     if null.shape[1] == 0 or plain >= 0:
@@ -473,7 +473,7 @@ def lowest_estimate(
 def _rows(
     m: Marginals, X: object, sample_weight: ArrayLike | None
 ) -> tuple[Floats, Floats]:
-    """Return indicators and probabilities of rows, which must have the pairs of m."""
+    """Return indicators and probabilities of rows; check that their pairs are m's."""
     codes = m.encoder.transform(X)
     weights = check_sample_weight(sample_weight, codes.shape[1])
     p = np.ones(codes.shape[1]) if weights is None else weights
@@ -483,14 +483,12 @@ def _rows(
         give = "the rows that were counted, or none"
         if m.weighted and sample_weight is None:
             give = "their weights as sample_weight"
-        raise ValueError(
-            f"The rows X do not have the pairs of the marginals: give {give}."
-        )
+        raise ValueError(f"The rows X do not have these pair counts: give {give}.")
     return W, p
 
 
 def _drawn_fit(m: Marginals, W: Floats, p: Floats, t: Floats, tight: bool) -> float:
-    """Largest difference between the given tables and those of classes drawn by t."""
+    """Return the largest difference of the given tables and those with classes by t."""
     mass = p[:, None] * t
     off = float(np.abs(W.T @ mass - m.F).max())
     if tight and m.class_counts is not None:
@@ -506,10 +504,11 @@ def _drawn_fit(m: Marginals, W: Floats, p: Floats, t: Floats, tight: bool) -> fl
 def _by_outcomes(
     ambiguity: Ambiguity, Z: Floats, tolerance: float, deadline: Deadline, tight: bool
 ) -> bool | None:
-    """Whether a member of C lives where the estimates are probabilities.
+    """Return whether a member of C has all its mass where t is in the simplex.
 
-    If C is `tight`, whether one has classes drawn by the estimates: minimise the
-    largest difference between the tables of ``u(x) t_y(x)``, u ≥ 0, and the given ones.
+    If C is `tight`, return whether a member has classes drawn by the estimates:
+    minimise the largest difference of the given tables and those of ``u(x) t_y(x)``,
+    u ≥ 0.
     """
     X = ambiguity.outcomes()
     t = Z[ambiguity.places(X)].sum(axis=1)
@@ -520,7 +519,7 @@ def _by_outcomes(
     if answer.status not in ("stopped", "optimal"):
         raise contradiction_error(ambiguity)
     if answer.status == "stopped":
-        return None  # nor is it known whether C is empty, and θ about nothing
+        return None  # C may even be empty
     if not tight:
         return bool(-answer.value >= 1 - tolerance)
     X = X[good]

@@ -1,28 +1,28 @@
-r"""Cutting planes: e* and worst cases exactly, where outcomes are too many to list.
+r"""Compute e* and worst cases exactly by cutting planes, for many outcomes.
 
-Both are the same program. It asks for the functions λ of least expectation ``bᵀa`` with
+Both are the same program: find the functions λ of least expectation ``bᵀa`` with
 
 .. math:: \sum_{y \in S} \lambda_y(x) \ge g_S(x) \quad
     \text{for every outcome } x \text{ and some sets } S \text{ of classes},
 
-and the problem gives the right-hand sides: ``|S| − 1`` for every nonempty S if it is e*
-(`AnyRule`), the losses ``ℓ_y(x)`` of each class if it is the worst case of a given rule
-(`renyi.robust.piecewise_loss.Losses`).
+The problem gives the right-hand sides. For e* they are ``|S| − 1`` for every nonempty S
+(`AnyRule`). For the worst case of a given rule they are the losses ``ℓ_y(x)`` of each
+class (`renyi.robust.piecewise_loss.Losses`).
 
-The master program (`renyi.robust.master_program`) knows a few of these constraints. The
-weights of its cuts, where their tables are the given ones, are a member of C: the lower
-bound is the error under it, and nothing else. Which constraint is violated most is the
-minimum of an energy over all outcomes (`renyi.robust.pairwise_min`); if
-``min_x Σ_S λ_y − g_S ≥ v_S`` is proven for every S, the problem mends λ into functions
-that are feasible: an upper bound at any moment.
+The master program (`renyi.robust.master_program`) has a few of these constraints, the
+cuts. If the weights of the cuts have the given tables, they are a member of C; the
+error under it is the lower bound. The most violated constraint is the minimum of an
+energy over all outcomes (`renyi.robust.pairwise_min`). Once
+``min_x Σ_S λ_y − g_S ≥ v_S`` is proven for every S, the problem corrects λ to feasible
+functions. So there is an upper bound at any time.
 
-*Stabilised.* A master with few cuts jumps about, so it is kept in a box around the best
-feasible multiplier (a simple rule, a closed form or a polynomial program gives the
-first), and its answer is in the middle of what the cuts leave open, not in a corner.
-Cuts are looked for halfway to it first: what is violated there is violated by it too,
-and what is feasible there is the new best. The box grows where it is felt. The first
-cuts are of outcomes drawn from a tree of the given pairs, which come close to carrying
-a member of C.
+*Stabilisation.* The solutions of a master with few cuts are far apart. A box around the
+best feasible multiplier therefore limits them. A simple rule, a closed form or a
+polynomial program gives the first such multiplier. The master returns a point in the
+middle of the feasible set, not a corner. Cuts are first searched halfway to it. A cut
+violated there is also violated by the point itself, and a feasible point there is the
+new best. The box grows if it is binding. The first cuts come from outcomes sampled from
+a tree of the given pairs, which nearly support a member of C.
 """
 
 from __future__ import annotations
@@ -50,33 +50,33 @@ from renyi.robust.pairwise_min import FORBIDDEN, Energy, Grid, Low
 from renyi.robust.piecewise_loss import Losses, SlicedScore
 from renyi.solvers.programs import IMPOSSIBLE, TOLERANCE, Program, Status, solve
 
-_RADIUS = 1.0  # of the box around the best multiplier
-_FIRST_TARGET = 0.1  # for the gap of the master program
-_SHORT = 0.5  # of the way to the master's multiplier, where cuts are looked for
-_SHARE = 0.1  # of the distance of the bounds, for its gap later
-_FINEST = 0.05  # of the tolerance, for its least gap
-_WORTH = 0.05  # of the gap, which a proof must promise to gain
-_NEAR = 0.01  # mass that the box may take up where a member of C is looked for
-_CUTS = 200  # added for each set of classes and round
-_DRAWS = 8  # cuts for each cell to begin with; fewer for simplex
+_RADIUS = 1.0  # radius of the box around the best multiplier
+_FIRST_TARGET = 0.1  # first gap of the master program
+_SHORT = 0.5  # share of the way to the master's multiplier, to search for cuts
+_SHARE = 0.1  # later gap of the master, as a share of the interval
+_FINEST = 0.05  # least gap of the master, as a share of the tolerance
+_WORTH = 0.05  # share of the gap that a proof must be able to gain
+_NEAR = 0.01  # mass in the box below which a member of C is searched for
+_CUTS = 200  # cuts to add for each set of classes in a round
+_DRAWS = 8  # first cuts for each cell; fewer for simplex
 _FEW_DRAWS = 1
-_STARTS = 300  # outcomes from which descent begins, of those drawn and at random
-_SWEEP = 20  # steps of the master that a look at all outcomes may cost
-_MOST_IDLE = 20  # rounds without a cut, after which numbers are the trouble
-_KEPT = 0.1  # of the time limit, for finding a member of C
-_PART = 0.1  # of the time left, for a mixed-integer program
-_NOTHING = 1e-14  # rounding of functions that are at most 1
-_DRAWN = 4_000_000  # cells of a table that are compared with draws together
-# Tables of all pairs of categories that are held for each class, and the seconds for a
-# cell of one: set up, and looked at once for every set of classes.
+_STARTS = 300  # outcomes from which descent starts
+_SWEEP = 20  # most steps of the master that a sweep of all outcomes may cost
+_MOST_IDLE = 20  # rounds without a cut; more indicate rounding errors
+_KEPT = 0.1  # share of the time limit to find a member of C
+_PART = 0.1  # share of the remaining time for a mixed-integer program
+_NOTHING = 1e-14  # rounding of functions up to 1
+_DRAWN = 4_000_000  # cells that are compared with samples at once
+# Tables of all pairs of categories for each class. Seconds for a cell of one: to set it
+# up, and to read it once for every set of classes.
 _TABLES = 6
 _CELL = 2e-8
-_SLACK = 1e-7  # of a line above a loss at an outcome, before its slice is split
+_SLACK = 1e-7  # most that a line may exceed a loss before its slice is split
 
 
 @dataclass(frozen=True, eq=False)
 class AnyRule:
-    """The smallest error that any rule can promise: ``Σ_{y∈S} λ_y ≥ |S| − 1``."""
+    """The smallest error that a rule can guarantee: ``Σ_{y∈S} λ_y ≥ |S| − 1``."""
 
     ambiguity: Ambiguity
 
@@ -86,24 +86,24 @@ class AnyRule:
         return class_sets(self.ambiguity.n_classes)
 
     def right(self, X: Outcomes, S: Classes) -> Floats:
-        """Right-hand sides g_S(x) at outcomes."""
+        """Return the right-hand sides g_S(x) at outcomes."""
         return np.full(len(X), len(S) - 1.0)
 
     def score_loss(self, S: Classes) -> None:
-        """Right-hand sides as a function of scores; None for the constant |S| − 1."""
+        """Return None: the right-hand side |S| − 1 does not depend on scores."""
 
     def sliced_scores(self, S: Classes) -> list[SlicedScore]:
-        """Lines above the right-hand side, for a mixed-integer program."""
+        """Return the lines above the right-hand side, for a mixed-integer program."""
         return []
 
     def refine(self, X: Outcomes, S: Classes) -> bool:
-        """Make these lines closer where they are too high; whether any was."""
+        """Lower these lines where they are too high; return whether any was."""
         return False
 
     def mended(
         self, multiplier: Floats, bounds: dict[Classes, float]
     ) -> tuple[float, Floats]:
-        """Best feasible multiplier of the form wλ_y + c_y, and its value.
+        """Return the best feasible multiplier of the form wλ_y + c_y, and its value.
 
         With bounds v_S on ``Σ_S λ_y`` (less the loss, if there is one), w ≥ 0 and
         ``Σ_S c_y + w v_S ≥ |S| − 1``: a linear program of K + 1 variables.
@@ -124,13 +124,13 @@ class AnyRule:
             return (-np.inf if answer.status == "unbounded" else np.inf), multiplier
         c = answer.x[:K]
         w = max(float(answer.x[K]), 0.0)
-        # What the solver's tolerance left open.
+        # The solver may violate the constraints by its tolerance.
         c = c + max(0.0, float((need - rows @ np.append(c, w)).max()))
         value = w * expectation + float(ambiguity.priors @ c)
         return value, ambiguity.shifted(w * multiplier, c)
 
     def error(self, p: Floats, X: Outcomes) -> float:
-        """Error, here of the best rule, under a distribution p (outcomes, classes)."""
+        """Return the error of the best rule under p (outcomes, classes)."""
         return float(p.sum() - p.max(axis=1, initial=0.0).sum())
 
 
@@ -138,7 +138,7 @@ Problem = AnyRule | Losses
 
 
 class Oracle:
-    """Finds violated constraints of a multiplier."""
+    """Find violated constraints of a multiplier."""
 
     def __init__(self, problem: Problem, seed: int = 0) -> None:
         self.problem = problem
@@ -149,7 +149,7 @@ class Oracle:
         self.grid = Grid(self.ambiguity.sizes, meet & some[:, None] & some)
 
     def _tables(self, multiplier: Floats) -> tuple[Floats, Floats]:
-        """Unary and pair energies of the functions of a multiplier, class by class."""
+        """Return unary and pair energies of a multiplier's functions, by class."""
         places = spans(self.ambiguity.sizes)
         K = self.ambiguity.n_classes
         D = places[-1].stop
@@ -166,21 +166,21 @@ class Oracle:
         return unary, pair
 
     def energy(self, multiplier: Floats, S: Classes) -> Energy:
-        """``Σ_{y∈S} λ_y`` less the loss, empty cells forbidden."""
+        """Return ``Σ_{y∈S} λ_y`` less the loss, empty cells forbidden."""
         own = list(S)
         tables = zip(self._tables(multiplier), self._closed, strict=True)
         unary, pair = (np.sum(v[own] + closed[own], axis=0) for v, closed in tables)
         return Energy(self.grid, unary, pair, self.problem.score_loss(S))
 
     def quick(self, multiplier: Floats, S: Classes, seeds: Outcomes) -> Low:
-        """Low values by descent from known outcomes and random ones."""
+        """Return the low values by descent from known outcomes and random ones."""
         sizes = self.grid.sizes
         drawn = self.random.integers(0, sizes, (_STARTS, len(sizes)))
         starts = np.concatenate([seeds, drawn])
         return pairwise_min.descend(self.energy(multiplier, S), starts, _CUTS)
 
     def exact(self, multiplier: Floats, S: Classes, deadline: Deadline) -> Low:
-        """Minimum with a proof; a mixed-integer program has no end of its own."""
+        """Return the proven minimum; a mixed-integer program needs the deadline."""
         energy = self.energy(multiplier, S)
         if self.grid.exact:
             return pairwise_min.minimise(energy, _CUTS, deadline)
@@ -190,7 +190,7 @@ class Oracle:
 
 
 def tree_draws(ambiguity: Ambiguity, n: int, random: np.random.Generator) -> Outcomes:
-    """Draw outcomes from the tree of pairs that tells most (Chow and Liu, 1968)."""
+    """Sample from the most informative tree of pairs (Chow and Liu, 1968)."""
     Q, F = ambiguity.moments()
     label = len(ambiguity.sizes)
     P = np.block([[dense(Q), F], [F.T, np.zeros((F.shape[1], F.shape[1]))]])
@@ -235,7 +235,7 @@ class Search:
     p: Floats = field(default_factory=lambda: np.empty((0, 0)))
     rounds: int = 0
     cuts: int = 0
-    status: Status = "optimal"  # nothing was left to do or to be had
+    status: Status = "optimal"  # until it is stopped
 
     @property
     def exhibited(self) -> bool:
@@ -248,7 +248,7 @@ class Search:
         return self.upper - self.lower
 
     def take(self, value: float, multiplier: Floats) -> bool:
-        """Take a feasible multiplier, if it proves less than is known; whether so."""
+        """Keep a feasible multiplier if it improves the bound; return whether so."""
         if value < self.upper:
             self.upper = value
             self.best = multiplier
@@ -269,9 +269,9 @@ def search(
 ) -> Search:
     """Close the interval from a feasible multiplier, whose value is `upper`.
 
-    However narrow it is, it goes on until a member of C is exhibited, or the upper
-    bound shows by its sign that there is none. Ctrl-C ends it with what it has; it does
-    not begin where the time is too short for a round.
+    However narrow the interval is, the search continues until it has found a member of
+    C, or a negative upper bound shows that there is none. Ctrl-C ends it with the
+    result so far. It does not start if the time is too short for a round.
     """
     state = Search(problem.ambiguity.normalised(start), upper)
     K = problem.ambiguity.n_classes
@@ -298,7 +298,7 @@ def search(
 
 
 class _Planes:
-    """The search: a master program, and an oracle for what its multiplier violates."""
+    """The search: a master program, and an oracle for violated constraints."""
 
     def __init__(
         self,
@@ -320,7 +320,7 @@ class _Planes:
         self.radius = _RADIUS
         self.target = _FIRST_TARGET
         self.idle = 0
-        # The first cuts are of outcomes that could occur.
+        # The first cuts come from possible outcomes.
         draws = _DRAWS if self.master.simplex is None else _FEW_DRAWS
         n = draws * len(self.master.cells) // len(sets)
         seeds = tree_draws(ambiguity, n, self.oracle.random)
@@ -335,7 +335,7 @@ class _Planes:
         return added
 
     def go_on(self) -> bool:
-        """Whether another round is needed and there is time for it."""
+        """Return whether another round is needed and there is time for it."""
         state = self.state
         solved = state.gap <= self.tolerance and state.exhibited
         if solved or state.upper < IMPOSSIBLE:
@@ -347,11 +347,11 @@ class _Planes:
 
     @property
     def _reserve(self) -> float:
-        """Seconds to keep for finding a member of C."""
+        """Seconds reserved for finding a member of C."""
         return 0.0 if self.state.exhibited else self.kept
 
     def round(self) -> bool:
-        """Solve the master, take both bounds, add cuts; whether another may help."""
+        """Solve the master, update the bounds, add cuts; return whether to continue."""
         state = self.state
         master = self.master
         state.rounds += 1
@@ -378,11 +378,11 @@ class _Planes:
             return False
         if master.last.gap > 2 * _FINEST * self.tolerance:
             return True
-        self.radius *= 4  # the master is solved as well as can be: is the box felt?
+        self.radius *= 4  # the master is solved exactly: the box may be binding
         return master.last.off > _FINEST * self.tolerance
 
     def _separate(self, trial: Floats) -> int:
-        """Add cuts that a multiplier violates; take it as the best if it is."""
+        """Add cuts that a multiplier violates; keep it if it is the best."""
         state = self.state
         oracle = self.oracle
         starts = self._starts()
@@ -397,14 +397,14 @@ class _Planes:
         grid = oracle.grid
         (N, R) = self.master.G.shape
         sweep = grid.n_sweep * int(grid.starts[-1]) * len(self.problem.sets)
-        cheap = sweep < _SWEEP * N * R**2  # to look at all, beside solving the master
+        cheap = sweep < _SWEEP * N * R**2  # a sweep of all outcomes costs little
         worth = value < state.upper - _WORTH * state.gap
         if not added or (grid.exact and (cheap or worth)):
             added += self._prove(trial)
         return added
 
     def _starts(self) -> Outcomes:
-        """Outcomes to look for others from: of heavy cuts, and possible ones."""
+        """Return outcomes to start from: those of heavy cuts, and possible ones."""
         some = self.oracle.random.permutation(len(self.pool))[:_STARTS]
         return np.concatenate([self.master.support(), self.pool[some]])
 
@@ -412,12 +412,12 @@ class _Planes:
         """Add the outcomes that violate a constraint."""
         added = 0
         for S, low in lows.items():
-            need = len(S) - 1.0  # a loss is part of the values already, and |S| is 1
+            need = len(S) - 1.0  # 0 for a loss, which the values include
             added += self._require(low.outcomes[low.values < need - TOLERANCE], S)
         return added
 
     def _prove(self, trial: Floats) -> int:
-        """Bound what local search could not; a feasible multiplier may be the best."""
+        """Prove bounds where local search found no cut; keep the best multiplier."""
         oracle = self.oracle
         problem = self.problem
         deadline = Deadline(max(self.deadline.left, 0.1))
@@ -434,7 +434,7 @@ class _Planes:
         return added
 
     def finish(self) -> None:
-        """Carry the distribution by few outcomes; find one if there is none yet."""
+        """Reduce the distribution to few outcomes; find one if there is none yet."""
         patience = min(max(self.deadline.left, self.kept), 1.0 + self.deadline.spent)
         if patience > 0 and self.state.rounds:
             heavy = self.state.exhibited
@@ -445,9 +445,9 @@ class _Planes:
                 self._complete(deadline)
 
     def _complete(self, deadline: Deadline) -> None:
-        """Add outcomes until the cuts carry a member of C, if there is one.
+        """Add outcomes until the cuts support a member of C, if there is one.
 
-        Cells of next to no probability hardly count in the bounds, so cuts may lack.
+        Cells of tiny probability hardly change the bounds, so their cuts may be absent.
         """
         problem = self.problem
         oracle = Oracle(AnyRule(self.problem.ambiguity))
@@ -471,7 +471,7 @@ class _Planes:
         self._take_lower(self.master.sparse_member(max(deadline.left, 1.0)))
 
     def _take_lower(self, member: Member | None, slack: float = 0.0) -> None:
-        """Take a member of C if it errs more than the last, but for the slack."""
+        """Keep a member of C if its error exceeds the last one's, up to the slack."""
         if member is None:
             return
         X, p = member

@@ -1,11 +1,10 @@
-r"""Distributions exhibited as evidence: a short list of (x, y, probability).
+r"""Represent a worst distribution: a short list of (x, y, probability).
 
-A lower bound on an error is as good as the distribution that shows it. The programs
-find one to within their tolerance; `polished` then makes its tables equal to the given
-ones to rounding, by steps of least squares on the outcomes it uses, and, should these
-not do, by a linear program for the correction, scaled so that its tolerance no longer
-counts. Where it uses more outcomes than there are cells, as the answers of interior
-points do, the steps s are the smallest in ``Σ s²/p``, hence leave p positive:
+A distribution proves a lower bound on an error. The programs find one to within their
+tolerance. `polished` then makes its tables equal to the given ones to rounding, by
+steps of least squares on its outcomes. If this is not enough, a linear program finds
+the correction, scaled so that its tolerance is negligible. With more outcomes than
+cells, as from interior points, the steps s minimise ``Σ s²/p`` and so keep p positive:
 
 .. math:: s = D A^T (A D A^T)^+ (b - A p), \quad D = \mathrm{diag}(p).
 """
@@ -26,26 +25,26 @@ from renyi.solvers.programs import TOLERANCE, Program, solve
 if TYPE_CHECKING:
     import pandas as pd
 
-_DENSE = 5e7  # cells of a matrix that is decomposed as a whole
-_ROUNDING = 1e-14  # differences of probabilities
-# Columns of outcomes that nearly depend on others would make wild steps.
+_DENSE = 5e7  # cells of a matrix that may be decomposed as a dense one
+_ROUNDING = 1e-14  # differences of probabilities by rounding
+# Nearly dependent columns would make very large steps.
 _RANK = 1e-10
 _NEAR = 1e-4
-# Tables further off are not worth mending, and those nearer need it not.
+# Tables further off are not polished, and those nearer need not be.
 _NEARLY = 1e-6
 _EXACT = 1e-12
 
 
 @dataclass(frozen=True, eq=False)
 class WorstDistribution:
-    """A distribution with the given tables, under which every rule errs much.
+    """A distribution with the given tables, under which every rule has a large error.
 
     Parameters
     ----------
     ambiguity : Ambiguity
-        The tables, and the columns they are of.
+        The tables and their columns.
     outcomes : ndarray of shape (N, d)
-        Codes of the features of the outcomes that have mass.
+        Codes of the outcomes with positive probability.
     p : ndarray of shape (N, K)
         Probability of each outcome with each class.
 
@@ -69,7 +68,7 @@ class WorstDistribution:
 
     @classmethod
     def of(cls, ambiguity: Ambiguity, outcomes: Outcomes, p: Floats) -> Self:
-        """Distribution found by a program, polished."""
+        """Return the distribution found by a program, polished."""
         p = polished(ambiguity, outcomes, p)
         used = p.sum(axis=1) > 0
         return cls(ambiguity, outcomes[used], p[used])
@@ -98,13 +97,13 @@ class WorstDistribution:
         return float(np.abs(A @ self.p.ravel() - self.ambiguity.b).max())
 
     def error(self, rule: Any) -> float:
-        """Error of a rule under this distribution.
+        """Return the error of a rule under this distribution.
 
         Parameters
         ----------
         rule : array of shape (N, K), or object with ``rule_proba``
-            Probability of each answer at each of `outcomes`; or what tells them: a
-            `MinimaxRule` of these columns, or a model fitted to columns of labels.
+            Probability of each answer at each of `outcomes`. An object that computes it
+            is a `MinimaxRule` of these columns, or a model fitted to columns of labels.
         """
         if hasattr(rule, "of_codes"):
             proba = rule.of_codes(self.outcomes.T)
@@ -117,7 +116,7 @@ class WorstDistribution:
     def frame(self) -> pd.DataFrame:
         """Return the outcomes with mass: features, class and ``probability``.
 
-        The last has underscores behind if a column of the table has that name.
+        Underscores are appended to the last name if a column has the same name.
         """
         rows, classes = np.nonzero(self.p > 0)
         mass = self.p[rows, classes]
@@ -158,12 +157,12 @@ class WorstDistribution:
 def exhibited(
     ambiguity: Ambiguity, outcomes: Outcomes, p: Floats
 ) -> WorstDistribution | None:
-    """Return what a program found, polished if need be, if it is a member of C."""
+    """Return the distribution of a program, polished, if it is a member of C."""
     used = p.sum(axis=1) > 0
     if not used.any():
         return None
     shown = WorstDistribution(ambiguity, outcomes[used], p[used])
-    if shown.marginal_error > _NEARLY:  # by a program that was stopped
+    if shown.marginal_error > _NEARLY:  # the program was stopped early
         return None
     if shown.marginal_error > _EXACT:
         shown = WorstDistribution.of(ambiguity, outcomes, p)
@@ -188,7 +187,7 @@ def _residual(A: sparse.csc_array, b: Floats, p: Floats) -> float:
 
 
 def _least_squares(A: sparse.csc_array, b: Floats, p: Floats) -> Floats:
-    """Take steps on the support; what turns negative leaves it."""
+    """Take steps on the support; remove outcomes that become negative."""
     best = p
     least = _residual(A, b, p)
     for _ in range(10):
@@ -211,7 +210,7 @@ def _least_squares(A: sparse.csc_array, b: Floats, p: Floats) -> Floats:
 
 
 def _step(A: sparse.csc_array, p: Floats, rest: Floats) -> Floats:
-    """Return s with ``A s = rest``, nearly."""
+    """Return s with ``A s ≈ rest``."""
     least_squares = partial(linalg.lstsq, cond=_RANK, lapack_driver="gelsy")
     if A.shape[1] <= A.shape[0]:
         return np.asarray(least_squares(A.toarray(), rest)[0])

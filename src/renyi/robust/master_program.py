@@ -1,26 +1,25 @@
-r"""The master program of cutting planes, solved by interior points or by simplex.
+r"""Solve the master program of cutting planes by interior points or by simplex.
 
 A cut is the constraint ``Σ_{y∈S} λ_y(x) ≥ g`` of one outcome x and one set S of
-classes. The restricted program knows some cuts, and keeps the multiplier in a box,
+classes. The restricted program has some cuts, and limits the multiplier to a box,
 
 .. math:: \min_a \; b^T a \quad \text{with} \quad G a \ge g, \quad |a - c| \le r,
 
-a row of G for each cut. In the dual program w weighs the cuts, as the mass that x has,
-spread evenly over S, and u, v are what the box around c takes up:
+with a row of G for each cut. In the dual program w are the weights of the cuts: the
+mass of x, spread evenly over S. The multipliers of the box around c are u and v:
 
 .. math:: \max \; g^T w - (c + r)^T u + (c - r)^T v, \quad G^T w - u + v = b, \quad
     w, u, v \ge 0.
 
-Weights of cuts whose tables are the given ones (u = v = 0) are thus a member of C.
+Weights of cuts with the given tables (u = v = 0) are thus a member of C.
 
-Both have an inside, known beforehand: a little above a feasible multiplier, and any w,
-as u and v make up for what is missing. So every step of the predictor–corrector method
-(Mehrotra 1992) has feasible points on both sides, and it may stop at any gap: a point
-in the middle of what the cuts leave open takes fewer steps than a corner, and is a
-better place to look for the next cuts. A step costs the factor of the dense normal
-equations, R³/3 operations for R cells. Where that is too much, the simplex method
-solves the dual program: its answer is a corner, but as cuts are columns, it goes on
-from the last one.
+Both programs have known interior points: slightly above a feasible multiplier, and any
+w, since u and v provide the missing mass. Every step of the predictor–corrector method
+(Mehrotra 1992) is therefore feasible in both programs, and the method may stop at any
+gap. A point in the middle of the feasible set takes fewer steps than a corner, and the
+next cuts are better there. A step factors the dense normal equations, R³/3 operations
+for R cells. If that is too expensive, the simplex method solves the dual program. Its
+answer is a corner; but cuts are columns, so it continues from the last one.
 """
 
 from __future__ import annotations
@@ -40,14 +39,14 @@ Member = tuple[Outcomes, Floats]  # outcomes, and their probabilities with each 
 
 _MOST_STEPS = 60
 _MOST_CORRECTIONS = 10
-_BACK = 0.99  # of the way to where a variable turns 0
-_AGAIN = 0.7  # of the way from the inside to the last point, towards the cuts since
+_BACK = 0.99  # share of the step at which a variable becomes 0
+_AGAIN = 0.7  # share of the way from the inside to the last point, to restart at
 _ROUNDING = 1e-13
-_INSIDE = 0.2  # of the radius by which the functions are raised to be inside
-_KEPT = 4  # cuts for each cell that are remembered
-_LIGHT = 1e-8  # weights that hardly count
-_STARTS = 1000  # outcomes of cuts from which others are looked for
-_MOST_CELLS = 4000  # beyond which interior points take minutes, and simplex less
+_INSIDE = 0.2  # share of the radius by which functions are raised to be inside
+_KEPT = 4  # cuts to keep for each cell
+_LIGHT = 1e-8  # smaller weights are negligible
+_STARTS = 1000  # outcomes of cuts from which others are searched
+_MOST_CELLS = 4000  # with more, interior points take minutes, and simplex less
 
 
 class Box(NamedTuple):
@@ -69,12 +68,12 @@ class Point(NamedTuple):
 
     @property
     def off(self) -> float:
-        """How far the weights of the cuts are from b."""
+        """Distance of the weights of the cuts from b."""
         return float(self.u.sum() + self.v.sum())
 
 
 class _State:
-    """The point of the method: multiplier a, weights x of cuts and box, slacks s."""
+    """The current point: multiplier a, weights x of cuts and box, slacks s."""
 
     def __init__(self, G: sparse.csr_array, g: Floats, b: Floats, box: Box) -> None:
         self.G = G
@@ -84,7 +83,7 @@ class _State:
         self.size = len(g) + 2 * len(b)
 
     def place(self, a: Floats, w: Floats, least: float) -> None:
-        """Begin at a multiplier and weights; the box takes up what is missing."""
+        """Start at a multiplier and weights; the box takes the missing mass."""
         rest = self.G.T @ w - self.b
         boxed = np.maximum(rest, 0) + least, np.maximum(-rest, 0) + least
         self.a = a
@@ -92,13 +91,13 @@ class _State:
         self.s = self.slacks(a)
 
     def slacks(self, a: Floats) -> Floats:
-        """Slacks of the cuts, and of the box above and below."""
+        """Return the slacks of the cuts, and of the box above and below."""
         c = self.box.centre
         r = self.box.radius
         return np.concatenate([self.G @ a - self.g, c + r - a, a - c + r])
 
     def along(self, da: Floats) -> Floats:
-        """Change of the slacks."""
+        """Return the change of the slacks."""
         return np.concatenate([self.G @ da, -da, da])
 
     def parts(self, x: Floats) -> tuple[Floats, Floats, Floats]:
@@ -132,7 +131,7 @@ class _State:
     def _direction(
         self, factor: tuple[Floats, bool], aim: Floats
     ) -> tuple[Floats, Floats, Floats]:
-        """Solve for the change of x, s and a that makes x·s what is aimed at."""
+        """Solve for the change of x, s and a that brings x·s to its target."""
         w, u, v = self.parts(aim)
         here, above, below = self.parts(self.x)
         missing = self.b - self.G.T @ here + above - below  # rounding only
@@ -144,7 +143,7 @@ class _State:
 def _factored(
     G: sparse.csr_array, w: Floats, more: Floats | float = 0.0
 ) -> tuple[Floats, bool] | None:
-    """Factor ``Gᵀ diag(w) G`` + diag(more), with the least ridge that lets it be."""
+    """Factor ``Gᵀ diag(w) G`` + diag(more), with the least ridge that is needed."""
     K = np.asarray((G.T @ (sparse.diags_array(w) @ G)).toarray())
     K[np.diag_indices(len(K))] += more
     size = float(np.diagonal(K).max(initial=0.0))
@@ -159,7 +158,7 @@ def _factored(
 
 
 def _length(x: Floats, dx: Floats) -> float:
-    """Longest step, at most 1, that keeps x nonnegative."""
+    """Return the longest step, at most 1, that keeps x nonnegative."""
     down = dx < 0
     return min(1.0, float((x[down] / -dx[down]).min(initial=1.0)))
 
@@ -173,14 +172,14 @@ def solve(
     last: Point | None = None,
     deadline: Deadline | None = None,
 ) -> Point:
-    """Solve to a gap; `last` is the point before the last rows of G came."""
+    """Solve to a gap; `last` is the point before the last rows of G were added."""
     state = _State(G, g, b, box)
     deadline = deadline or Deadline(None)
     if last is None:
         w = np.full(len(g), 1.0 / max(len(g), 1))
         rest = np.abs(G.T @ w - b)
         state.place(box.inside, w, 0.1 * float(rest.mean()) + 1e-3 / len(b))
-    else:  # between the inside and the last point; new cuts get a little weight
+    else:  # between the inside and the last point; new cuts get small weights
         way = last.a - box.inside
         room = _length(state.slacks(box.inside), state.along(way))
         a = box.inside + _AGAIN * room * way
@@ -196,9 +195,9 @@ def solve(
 
 
 def corrected(G: sparse.csr_array, b: Floats, w: Floats) -> Floats | None:
-    """Return weights near w with ``Gᵀw = b`` to rounding; None if there are none near.
+    """Return weights near w with ``Gᵀw = b`` to rounding, or None.
 
-    Least squares weighted by w, so that small weights move little.
+    Least squares are weighted by w, so that small weights change little.
     """
     for _ in range(_MOST_CORRECTIONS):
         rest = b - G.T @ w
@@ -214,7 +213,7 @@ def corrected(G: sparse.csr_array, b: Floats, w: Floats) -> Floats | None:
 
 
 class _Simplex:
-    """The dual program to optimality: columns of what the box takes up, and cuts."""
+    """The dual program, solved to optimality: columns of the box, then of the cuts."""
 
     def __init__(self, b: Floats) -> None:
         self.R = len(b)
@@ -238,7 +237,7 @@ class _Simplex:
         self.highs.deleteCols(len(columns), columns)
 
     def solve(self, box: Box, deadline: Deadline) -> Point | None:
-        """Return the corner; None if there was no time for it."""
+        """Return the corner, or None if time ran out."""
         highs = self.highs
         R = self.R
         cost = np.concatenate([box.radius + box.centre, box.radius - box.centre])
@@ -254,7 +253,7 @@ class _Simplex:
 
 
 class Master:
-    """Some cuts in a box; cells with mass that are no reference have a multiplier."""
+    """Some cuts in a box; variables are the cells with mass, references excepted."""
 
     def __init__(self, ambiguity: Ambiguity) -> None:
         self.ambiguity = ambiguity
@@ -273,7 +272,7 @@ class Master:
         self.simplex = _Simplex(self.b) if many else None
 
     def add(self, X: Outcomes, S: Classes, right: Floats) -> int:
-        """Add constraints of a set of classes, given right-hand sides; how many."""
+        """Add constraints of a set of classes; return how many are new."""
         first: dict[tuple[bytes, Classes], int] = {}
         for k, x in enumerate(X):
             first.setdefault((x.tobytes(), S), k)
@@ -297,7 +296,7 @@ class Master:
     def solve(
         self, centre: Floats, radius: float, target: float, deadline: Deadline
     ) -> Floats | None:
-        """Multiplier of a point with a gap of the target; None if there was no time."""
+        """Return the multiplier of a point with the target gap, or None if too late."""
         c = centre[self.cells]
         box = Box(c, radius, c + _INSIDE * radius * self.one)
         if self.simplex is None:
@@ -311,7 +310,7 @@ class Master:
         return multiplier
 
     def forget(self) -> None:
-        """Drop the cuts furthest from being felt, once they are many."""
+        """Drop the cuts that are furthest from binding, if there are too many."""
         if self.last is None or len(self.g) < 1.5 * self.kept:
             return
         slack = self.G @ self.last.a - self.g
@@ -319,7 +318,7 @@ class Master:
         kept = np.sort(np.argsort(-felt, kind="stable")[: self.kept])
         if self.simplex is not None:
             self.simplex.drop(np.setdiff1d(np.arange(len(self.g)), kept))
-        self.kept += self.kept // 8  # or the same ones may come and go for ever
+        self.kept += self.kept // 8  # so that the same cuts do not return for ever
         self.last = self.last._replace(w=self.last.w[kept])
         self.keys = [self.keys[k] for k in kept.tolist()]
         self.outcomes = self.outcomes[kept]
@@ -327,14 +326,14 @@ class Master:
         self.g = self.g[kept]
 
     def support(self) -> Outcomes:
-        """Return the outcomes of the cuts that weigh most."""
+        """Return the outcomes of the cuts with the largest weights."""
         if self.last is None:
             return self.outcomes
         order = np.argsort(-self.last.w, kind="stable")[:_STARTS]
         return np.asarray(np.unique(self.outcomes[order], axis=0))
 
     def member(self) -> Member | None:
-        """Return the member of C that the weights of the cuts are near to, if any."""
+        """Return the member of C near the weights of the cuts, if there is one."""
         if self.last is None or (self.simplex and self.last.off > TOLERANCE):
             return None
         w: Floats | None = self.last.w
@@ -343,7 +342,7 @@ class Master:
         return None if w is None else self._distribution(w)
 
     def sparse_member(self, time_limit: float, heavy: bool = False) -> Member | None:
-        """Worst member of C on the cuts, or with `heavy` on those that weigh much."""
+        """Return the worst member of C on the cuts, or only on the `heavy` ones."""
         use = np.ones(len(self.g), bool)
         if heavy and self.last is not None:
             use[:] = False
@@ -363,15 +362,16 @@ class Master:
         return self._distribution(w)
 
     def _relative(self, G: sparse.csr_array) -> tuple[sparse.csc_array, Floats]:
-        """Equations ``Gᵀw = b`` in units of b: small cells are as exact as others."""
+        """Return ``Gᵀw = b`` in units of b, so that small cells are exact, also."""
         scale = np.maximum(self.b, _ROUNDING)
         return sparse.csc_array(sparse.diags_array(1 / scale) @ G.T), self.b / scale
 
     def missing(self, time_limit: float | None) -> tuple[float, Floats] | None:
-        """How far the cuts are from carrying a member of C, and which way.
+        """Return how far the cuts are from supporting a member of C, and a direction.
 
-        Least ``Σ |Gᵀw − b| / b`` over w ≥ 0, and a multiplier, scaled to 1: outcomes at
-        which a function of it is negative would come nearer. None if time ran out.
+        The distance is the least ``Σ |Gᵀw − b| / b`` over w ≥ 0. The direction is a
+        multiplier, scaled to 1: outcomes where its functions are negative reduce the
+        distance. None if time ran out.
         """
         A, b = self._relative(self.G)
         n = len(self.g)

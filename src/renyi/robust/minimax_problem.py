@@ -1,24 +1,25 @@
-r"""The minimax problem: the smallest worst error that any rule can promise.
+r"""Solve the minimax problem: the smallest error that any rule can guarantee.
 
 .. math:: e^* = \min_\delta \max_{P \in C} P(\delta(X) \ne Y)
         = \max_{P \in C} \min_\delta P(\delta(X) \ne Y).
 
-Left is a rule, right a distribution: a saddle point. The rule follows from functions
-λ_y(x) with ``Σ_{y∈S} λ_y(x) ≥ |S| − 1`` for every x and nonempty S: it answers y with
-probability ``r_y = max(0, 1 − λ_y)``, the mass left over going to the smallest λ_y, so
-that its error is at most E[λ_Y], the same number for every P in C. The most probable
-answer alone, the smallest λ_y, errs at most twice that.
+The left side is a rule, the right side a distribution: a saddle point. The rule follows
+from functions λ_y(x) with ``Σ_{y∈S} λ_y(x) ≥ |S| − 1`` for every x and nonempty S. It
+answers y with probability ``r_y = max(0, 1 − λ_y)``; the remaining mass goes to the
+smallest λ_y. Its error is at most E[λ_Y], the same number for every P in C. The most
+probable answer alone, the smallest λ_y, has at most twice that error.
 
-Three ways, cheap to exact: the polynomial program (`renyi.robust.pairwise_program`),
-cutting planes (`renyi.robust.cutting_planes`), and the direct program over all outcomes
-of a small table, S running over the nonempty sets of classes,
+There are three methods, from cheap to exact. The first two are the polynomial program
+(`renyi.robust.pairwise_program`) and cutting planes (`renyi.robust.cutting_planes`).
+The third is the direct program over all outcomes of a small table and all nonempty sets
+S of classes,
 
 .. math:: e^* = \max \sum_{x, S} (|S| - 1)\, w_S(x), \quad
     p(x, y) = \sum_{S \ni y} w_S(x), \quad A p = b, \; w \ge 0:
 
 w spreads p(x, ·) over sets of equally likely classes, of which all but one are errors.
-With one row for each cell of the tables, it is solved some twenty times sooner than the
-same with ``v(x) ≥ p(x, y)``, which is used beyond four classes. The multipliers of
+With one row for each cell of the tables, it is about twenty times faster than the form
+with ``v(x) ≥ p(x, y)``, which is used for more than four classes. The multipliers of
 ``A p = b`` give the functions λ_y, and p is the worst distribution.
 """
 
@@ -70,17 +71,17 @@ if TYPE_CHECKING:
 METHODS = ("auto", "lp", "exact")
 Method = Literal["lp", "direct", "cutting planes"]
 Status = Literal["solved", "bounded", "stopped"]
-# Outcomes times classes of a direct program that takes a second or two; beyond, cutting
-# planes are faster. They know pairs only, so for larger tables it may take minutes.
+# Outcomes times classes of a direct program that takes a second or two. With more,
+# cutting planes are faster; other tables than pairs need the direct program.
 _QUICK = 10_000
 _MOST = 60_000
-_MAX_CLASSES = 4  # beyond, their sets are too many to be variables of that program
-_ABSURD = 1e-7  # a lower bound that exceeds the upper one by more is no rounding
+_MAX_CLASSES = 4  # with more, the program has too many sets of classes
+_ABSURD = 1e-7  # most that rounding lifts the lower bound above the upper one
 
 
 @dataclass(frozen=True, eq=False)
 class MinimaxRule:
-    """A rule with a proven worst error: r_y(x) = max(0, 1 − λ_y(x)).
+    """A rule with a proven guarantee: r_y(x) = max(0, 1 − λ_y(x)).
 
     Parameters
     ----------
@@ -89,7 +90,7 @@ class MinimaxRule:
     multiplier : ndarray
         A number for every cell of every table, whose sums are the functions λ_y(x).
     guarantee : float
-        The worst error of the rule under every distribution with those tables.
+        Upper bound on its error under every distribution with those tables.
     encoder : Encoder
         Turns rows into codes.
 
@@ -124,22 +125,22 @@ class MinimaxRule:
         return [_extended(*part) for part in self.ambiguity.split(self.multiplier)]
 
     def functions(self, codes: NDArray[Any]) -> Floats:
-        """Values of λ_y at rows given as codes (d, n): an array (n, K)."""
+        """Return the values of λ_y at rows given as codes (d, n): an array (n, K)."""
         total = np.zeros((codes.shape[1], self.ambiguity.n_classes))
         for table, cells in zip(self.ambiguity.tables, self._tables, strict=True):
             total += cells[tuple(codes[i] for i in table.features)]
         return total
 
     def of_codes(self, codes: NDArray[Any]) -> Floats:
-        """Probability of each answer at rows given as codes (d, n)."""
+        """Return the probability of each answer at rows given as codes (d, n)."""
         return answer_proba(self.functions(codes))
 
     def rule_proba(self, X: object) -> Floats:
-        """Probability of each answer at each row of a frame."""
+        """Return the probability of each answer at each row of a frame."""
         return self.of_codes(self.encoder.transform(X))
 
     def decide(self, X: object) -> NDArray[Any]:
-        """Class of the smallest λ_y: not random, and wrong at most twice as often."""
+        """Return the class of the smallest λ_y, which at most doubles the error."""
         best = self.functions(self.encoder.transform(X)).argmin(axis=1)
         return np.asarray(class_array(self.classes)[best])
 
@@ -153,17 +154,17 @@ def answer_proba(values: Floats) -> Floats:
            [0.66666667, 0.33333333]])
     """
     r = np.maximum(0, 1 - values)
-    r /= np.maximum(r.sum(axis=1, keepdims=True), 1.0)  # only where none is promised
+    r /= np.maximum(r.sum(axis=1, keepdims=True), 1.0)  # where nothing is guaranteed
     r[np.arange(len(r)), values.argmin(axis=1)] += 1 - r.sum(axis=1)
     return np.asarray(np.maximum(r, 0))
 
 
 def _extended(table: Table, cells: Floats) -> Floats:
-    """Multiplier of a table with a last place on every feature's axis: the mean.
+    """Append the mean to every feature's axis of a table's multiplier.
 
-    An unseen label counts as the mean over the labels of the column by their
-    probability, empty cells left out as nothing is promised there. The weights are the
-    same at all cells, so it does not matter how λ is split into tables.
+    An unseen label counts as the mean over the labels of the column, weighted by their
+    probability. Empty cells are left out, since nothing is guaranteed there. The
+    weights are the same at all cells, so the split of λ into tables does not matter.
     """
     p = table.probabilities if table.with_target else table.probabilities[..., None]
     a = cells.reshape(p.shape)
@@ -191,30 +192,30 @@ class MinimaxResult:
     Parameters
     ----------
     lower, upper : float
-        No rule can promise less than `lower`; `rule` promises `upper`.
+        No rule can guarantee less than `lower`; `rule` guarantees `upper`.
     rule : MinimaxRule
         The rule.
     worst_distribution : WorstDistribution or None
-        A distribution with the given tables under which every rule errs at least
-        `lower`; None if none was exhibited (`lower` is 0 then).
+        A distribution with the given tables under which every rule has an error of at
+        least `lower`; None if none was found (`lower` is 0 then).
     method : {"lp", "direct", "cutting planes"}
-        The way it was found.
+        The method that found it.
     seconds : float
         Time taken.
     status : {"solved", "bounded", "stopped"}
-        The gap is within the tolerance and a distribution was exhibited; the method has
-        no more to say; stopped by the time limit, by Ctrl-C or because a program would
-        not fit into memory. Unless it is "solved", there may be no distribution with
-        the tables, and anything can be promised.
+        "solved": the gap is within the tolerance and a distribution was found.
+        "bounded": the method cannot improve the bounds. "stopped": by the time limit,
+        by Ctrl-C, or because a program does not fit into memory. Unless it is
+        "solved", perhaps no distribution has the tables; the bounds then mean nothing.
     note : str
-        Why the bounds say little about the population, where the rows are few; else "".
+        Why the bounds say little about the population if rows are few; else "".
     origin : str
         What the rule comes from: "linear program", "least squares", "one table",
         "all outcomes" or "cutting planes".
     interrupted : bool
-        Whether Ctrl-C ended it.
+        Whether Ctrl-C ended the search.
     messages : ndarray or None
-        Why the functions of the polynomial program are what they must be; for proofs.
+        Messages by which a proof shows that the functions are feasible.
     """
 
     lower: float
@@ -242,12 +243,12 @@ class MinimaxResult:
             f"minimax error: between {rounded_down(self.lower, 6):.6f} and "
             f"{rounded_up(self.upper, 6):.6f} ({self.status}, {self.method}, "
             f"{self.seconds:.1f} s)",
-            f"  the rule errs at most {at_most(self.upper)} on any population with "
-            f"{whose}",
+            f"  the rule is wrong on at most {at_most(self.upper)} of any population "
+            f"with {whose}",
         ]
         if self.worst_distribution is not None:
             lines.append(
-                f"  no rule can promise less than {at_least(self.lower)}, by a "
+                f"  no rule can guarantee less than {at_least(self.lower)}, by a "
                 f"distribution on {len(self.worst_distribution)} outcomes"
             )
         return "\n".join(lines)
@@ -264,27 +265,27 @@ def minimax(
     progress: ProgressCallback | None = None,
     random_state: int = 0,
 ) -> MinimaxResult:
-    """Smallest worst error of any rule, over all distributions with given tables.
+    """Compute the smallest error that any rule can guarantee, given some tables.
 
     Parameters
     ----------
     m : Marginals or str
-        The marginals; with `tables`, those whose columns these are, or the target.
+        The pair counts. With `tables`: pair counts of their columns, or the target.
     method : {"auto", "lp", "exact"}, default="auto"
-        "lp" solves one program of polynomial size: an upper bound and a rule that
-        attains it. "exact" closes the interval, by a program over all outcomes where
-        they are few, else by cutting planes. "auto" is "exact" where that takes a few
-        seconds, else "lp".
+        "lp" solves one program of polynomial size, which gives an upper bound and a
+        rule that attains it. "exact" closes the interval: by a program over all
+        outcomes if they are few, otherwise by cutting planes. "auto" is "exact" if that
+        takes a few seconds, otherwise "lp".
     tables : iterable of frames, optional
         Contingency tables over any columns, as in `Marginals.from_tables`, in place of
         the counts of m. Cutting planes and "lp" take tables of at most two features
         (and the target); cutting planes need one with the target for every feature.
     time_limit : float, optional
-        Seconds after which the interval reached is returned, as it is after Ctrl-C.
+        Seconds after which the interval so far is returned, as after Ctrl-C.
     tolerance : float, default=1e-6
         Gap, above 0, at which the interval counts as closed.
     class_conditional : bool, default=True
-        Use the pairs within each class where m has them: fewer distributions.
+        Use the pairs within each class if m has them, which allows fewer distributions.
     progress : callable, optional
         Called after every round of cutting planes with a `renyi.progress.Progress`.
     random_state : int, default=0
@@ -299,8 +300,8 @@ def minimax(
     ValueError
         If no distribution has the tables, with the reason; "lp" may not notice.
     MemoryError
-        If the tables of all pairs would take more memory than a job may. A program
-        that would is left out, with a `DataWarning` of the code "too-large".
+        If the tables of all pairs exceed the memory limit. A program that does so is
+        left out, with a `DataWarning` of the code "too-large".
 
     Examples
     --------
@@ -384,17 +385,17 @@ def solve_minimax(
         best, shown, way = _planes(ambiguity, deadline, tolerance, **options)
     else:
         raise ValueError(
-            f"The tables leave more than {_MOST:,} joint outcomes and classes, too "
-            "many to list: give tables over fewer columns, or tables of at most two "
-            "features with one for every feature and the target."
+            f"The tables allow more than {_MOST:,} joint outcomes and classes, too "
+            "many to list. Give tables over fewer columns, or tables of at most two "
+            "features, with one for every feature and the target."
         )
     upper = best.value
     lower = 0.0 if shown is None else shown.bayes_error
     if shown is not None and lower > upper + _ABSURD:
         raise RuntimeError(
-            "The solver's numbers contradict each other: on a distribution it found "
-            f"every rule errs {lower:g}, yet one seems to err at most {upper:g}; merge "
-            "rare categories, or use method='lp'."
+            "The solver's bounds contradict each other: every rule has an error of at "
+            f"least {lower:g}, but one guarantees {upper:g}. Merge rare categories, or "
+            "use method='lp'."
         )
     if best.status == "infeasible" or upper < IMPOSSIBLE:  # λ ≥ 0 of negative mean
         raise contradiction_error(ambiguity)
@@ -434,9 +435,9 @@ def _direct(ambiguity: Ambiguity, X: Outcomes, deadline: Deadline) -> _Found:
 def solve_direct(
     ambiguity: Ambiguity, X: Outcomes, time_limit: float | None = None
 ) -> tuple[Bound, Floats]:
-    """Minimax error over all members of C, and the worst one (outcomes, classes).
+    """Return the minimax error over C, and the worst member (outcomes, classes).
 
-    X are all outcomes that may occur. The bound is proven even if it was stopped early.
+    X are all possible outcomes. The bound is proven even if the program was stopped.
     """
     N = len(X)
     K = ambiguity.n_classes
@@ -467,7 +468,7 @@ def solve_direct(
     if len(answer.x) == len(program.cost):
         p = spread @ np.maximum(answer.x, 0)
     a = -answer.duals[: len(b)]
-    if len(a) == len(b) and np.isfinite(a).all():  # it was not stopped before
+    if len(a) == len(b) and np.isfinite(a).all():  # it was not stopped early
         multiplier = a if few else ambiguity.shifted(a, 1.0)
     values = np.where(possible, ambiguity.functions(multiplier, X), np.inf)
     multiplier = ambiguity.shifted(multiplier, shortfall(values))
@@ -480,10 +481,10 @@ def solve_direct(
 def _planes(
     ambiguity: Ambiguity, deadline: Deadline, tolerance: float, **options: Any
 ) -> _Found:
-    """Begin with the polynomial program, and cut.
+    """Start with the polynomial program, then add cuts.
 
-    So too if its solver gave up: the best simple rule is a start as well. A bound of 0
-    is no end, as C may be empty: only a member of it shows that it is not.
+    If its solver fails, start with the best simple rule. Continue at a bound of 0, as
+    C may be empty: only a member of C shows that it is not.
     """
     best = first_bound(ambiguity, deadline)
     if best.status in ("infeasible", "interrupted"):
@@ -513,13 +514,13 @@ def _planes(
 def feature_importance(rule: MinimaxRule) -> pd.Series:
     """Return the importance of every feature of a minimax rule, the largest first.
 
-    Only what differs between the classes in λ_y(x) = Σ_t a_t(x_{S_t} [, y]) matters:
-    tables without the target drop out, and of the others the mean over the classes.
-    Taking the columns as independent, each with its own frequencies, settles what
-    belongs to whom: the effect of a feature is the mean over the other one, and what is
-    left of a pair is shared by the two. Importance is the root of the feature's part of
-    the variance: how far it moves the choice. At a cell of probability 0, where a
-    multiplier may be anything large, a class counts as 1 above the smallest.
+    Only differences between the classes in λ_y(x) = Σ_t a_t(x_{S_t} [, y]) matter. So
+    tables without the target drop out, as does the mean over the classes of the others.
+    The columns are taken as independent, with their frequencies. The effect of a
+    feature is then the mean over the other feature of a pair, and the two share the
+    rest. Importance is the square root of the feature's part of the variance. At a cell
+    of probability 0, whose multiplier may be arbitrarily large, a class counts as 1
+    above the smallest.
 
     >>> import renyi
     >>> m = renyi.Marginals.from_data(*renyi.datasets.load("votes"))
@@ -581,5 +582,5 @@ def _main_effect(rest: Floats, weights: list[Floats], axis: int) -> Floats:
 
 
 def _variance(values: Floats, weights: Floats) -> float:
-    """Variance over the categories, averaged over the classes."""
+    """Return the variance over the categories, averaged over the classes."""
     return float(weights @ ((values - weights @ values) ** 2).mean(axis=1))

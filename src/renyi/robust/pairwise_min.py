@@ -2,16 +2,16 @@ r"""Minimise a sum of functions of pairs of columns, less a loss, over all outco
 
 .. math:: E(x) = \sum_i u_i(x_i) + \sum_{i<j} c_{ij}(x_i, x_j) - \ell(s(x)),
 
-the scores s being additive; without a loss the last term is absent. The exact minimum
-is found by meeting in the middle: with the columns in two halves,
+where the scores s are additive; without a loss the last term is absent. The exact
+minimum is found by meeting in the middle. With the columns in two halves,
 
 .. math:: E(x_A, x_B) = E_A(x_A) + E_B(x_B) + W_A C_{AB} W_B^T - \ell(s_A + s_B)
 
 is one matrix product over the outcomes of each half, so that 10⁸ outcomes take a
-fraction of a second; where some categories never meet, each half has fewer. Beyond
-that, coordinate descent from many starts finds low energies, and a mixed-integer
-program over one-hot columns proves how low they can get. There the range of a score g
-is cut into slices, with a line above the loss on each.
+fraction of a second. If some categories never occur together, each half has fewer
+outcomes. With more outcomes, coordinate descent from many starts finds low energies,
+and a mixed-integer program over one-hot columns proves a lower bound. There the range
+of a score g is cut into slices, with a line above the loss on each.
 """
 
 from __future__ import annotations
@@ -32,16 +32,16 @@ from renyi.robust.pairwise_program import consistency_rows
 from renyi.robust.piecewise_loss import ScoreLoss, SlicedScore
 from renyi.solvers.programs import Program, solve
 
-MAX_OUTCOMES = 2e9  # pairs of outcomes that meeting in the middle may look at
+MAX_OUTCOMES = 2e9  # pairs of outcomes that meeting in the middle may evaluate
 _MAX_HALF = 300_000  # outcomes of one half that may be listed
-_MAX_CELLS = 1e8  # of their indicators
-_BLOCK = 200_000  # energies looked at together: they stay in cache
-FORBIDDEN = 1e6  # energy of what is forbidden; far above any that matters
-_MOST_SWEEPS = 50  # of a descent
+_MAX_CELLS = 1e8  # cells of their indicators
+_BLOCK = 200_000  # energies computed at once, so that they stay in cache
+FORBIDDEN = 1e6  # energy of a forbidden pair, far above all others
+_MOST_SWEEPS = 50  # sweeps of a descent
 
 
 class Low(NamedTuple):
-    """Outcomes of low energy, lowest first, and a proven lower bound on all."""
+    """Outcomes of low energy, lowest first, and a proven lower bound for all."""
 
     outcomes: Outcomes
     values: Floats
@@ -52,7 +52,8 @@ class Low(NamedTuple):
 class Grid:
     """The outcomes of columns with the given sizes, halved for exact search.
 
-    `possible` (D, D) tells which categories may meet: the fewer, the more columns.
+    `possible` (D, D) says which categories may occur together. The fewer do, the more
+    columns can be searched.
     """
 
     sizes: NDArray[np.intp]
@@ -65,18 +66,18 @@ class Grid:
 
     @property
     def n_sweep(self) -> float:
-        """Number of energies an exact search looks at; inf if the halves are large."""
+        """Number of energies that an exact search computes; inf if halves are large."""
         sizes = [float(len(side.W)) for side in self.sides]
         return sizes[0] * sizes[1] if len(sizes) == 2 else np.inf
 
     @property
     def exact(self) -> bool:
-        """Whether all outcomes can be looked at."""
+        """Whether an exact search is possible."""
         return self.n_sweep <= MAX_OUTCOMES
 
     @cached_property
     def halves(self) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-        """Two sets of columns with about as many outcomes each."""
+        """Two sets of columns with similar numbers of outcomes."""
         logs = np.log(self.sizes)
         total = [0.0, 0.0]
         chosen: tuple[list[int], list[int]] = ([], [])
@@ -88,7 +89,7 @@ class Grid:
 
     @cached_property
     def sides(self) -> list[_Side]:
-        """The possible outcomes of each half that has few enough of them to list."""
+        """The possible outcomes of each half, if they are few enough to list."""
         owner = np.repeat(np.arange(len(self.sizes)), self.sizes)
         halves = []
         for columns in self.halves:
@@ -102,14 +103,14 @@ class Grid:
         return halves
 
     def _allowed(self, columns: NDArray[np.intp], X: Outcomes) -> Flags:
-        """Whether the last categories of beginnings may occur with all before them."""
+        """Return whether the last categories may occur with all before them."""
         if self.possible is None:
             return np.ones(len(X), bool)
         places = X + self.starts[columns[: X.shape[1]]]
         return np.asarray(self.possible[places, places[:, -1:]].all(axis=1))
 
     def places(self, X: Outcomes) -> Outcomes:
-        """Places of the categories of outcomes: (outcomes, columns)."""
+        """Return the places of the categories of outcomes: (outcomes, columns)."""
         return X + self.starts[:-1]
 
 
@@ -123,7 +124,7 @@ class _Side(NamedTuple):
 
 
 class Energy(NamedTuple):
-    """Functions of columns and of pairs, symmetric with zero diagonal blocks."""
+    """Functions of columns and of pairs; the latter symmetric, with zero diagonal."""
 
     grid: Grid
     unary: Floats
@@ -131,7 +132,7 @@ class Energy(NamedTuple):
     loss: ScoreLoss | None = None
 
     def at(self, X: Outcomes) -> Floats:
-        """Energies of outcomes."""
+        """Return the energies of outcomes."""
         places = self.grid.places(X)
         inner = self.pair[places[:, :, None], places[:, None, :]].sum(axis=(1, 2))
         values = self.unary[places].sum(axis=1) + 0.5 * inner
@@ -142,7 +143,7 @@ class Energy(NamedTuple):
 
 
 def minimise(energy: Energy, keep: int, deadline: Deadline) -> Low:
-    """Lowest energies, one for each outcome of a half; none after the deadline."""
+    """Find the lowest energies, one for each outcome of a half, until the deadline."""
     grid = energy.grid
     pair = energy.pair
     loss = energy.loss
@@ -186,7 +187,7 @@ def _nothing(grid: Grid, bound: float) -> Low:
 
 
 def descend(energy: Energy, starts: Outcomes, keep: int) -> Low:
-    """Coordinate descent from many starts; proves nothing."""
+    """Search by coordinate descent from many starts; prove no bound."""
     grid = energy.grid
     pair = energy.pair
     loss = energy.loss
@@ -229,7 +230,7 @@ def descend(energy: Energy, starts: Outcomes, keep: int) -> Low:
 def prove(
     energy: Energy, scores: Sequence[SlicedScore] = (), time_limit: float | None = None
 ) -> Low:
-    """Minimise by mixed-integer programs, one for each score: bounds are proven."""
+    """Minimise by mixed-integer programs, one for each score, with proven bounds."""
     grid = energy.grid
     lowest = np.inf
     outcomes = []
@@ -237,7 +238,7 @@ def prove(
         program, single = _integer_program(energy, score)
         answer = solve(program, time_limit=time_limit, presolve=True)
         bound = answer.bound
-        if answer.status == "infeasible":  # all is forbidden, if by rounding alone
+        if answer.status == "infeasible":  # all outcomes are forbidden
             bound = FORBIDDEN if score is None else -np.inf
         elif len(answer.x) == len(program.cost) and np.isfinite(answer.value):
             parts = np.split(answer.x[single], grid.starts[1:-1])
@@ -269,7 +270,7 @@ def _integer_program(
         block = energy.pair[starts[i] : starts[i + 1], starts[j] : starts[j + 1]]
         cost[layout.cells(i, j)] = block
     closed = cost >= FORBIDDEN / 2
-    cost[closed] = 0.0  # no large numbers, which cost precision
+    cost[closed] = 0.0  # large numbers would cost precision
     owner = np.repeat(np.arange(d), layout.sizes)
     one = sparse.csr_array((np.ones(len(owner)), (owner, single)), shape=(d, W))
     consistency = consistency_rows(layout, 1)

@@ -1,46 +1,47 @@
-r"""The polynomial programs: bounds on e* and on the worst case of a rule, from pairs.
+r"""Bound e* and the worst case of a rule by programs of polynomial size.
 
 Let t(x) = min_y p_y(x) for two classes. The minimax error is the largest mass of t over
 all members of C. The tables of t, p_0 − t and p_1 − t are nonnegative, agree on single
-columns, and add up to the given ones; asking no more than that of them,
+columns, and add up to the given ones. With only these constraints,
 
 .. math:: \max \mathrm{mass}(M_t), \quad M_t, M_0, M_1 \ge 0 \text{ consistent}, \quad
     M_t + M_y = P(\cdot, y),
 
 is a linear program of size O(D²), whose value is at least e*. Its multipliers are
 functions λ_y ≥ 0 with λ_0 + λ_1 ≥ 1 at every x and E[λ_Y] equal to the value: a rule
-with that guarantee. For K classes v = max_y p_y takes the place of t: minimise
-mass(M_v) with ``p_y = M_v − S_y``, all nonnegative and consistent; the value is one
-minus that. Allowing every probability to move by η (noise in the marginals) adds
-``Σ η |a|`` to the objective of the multipliers: a regularised rule, with a guarantee
-for all those marginals.
+with that guarantee. For K classes v = max_y p_y replaces t: minimise mass(M_v) with
+``p_y = M_v − S_y``, all nonnegative and consistent; the value is one minus that. If
+every probability may move by η (noise in the marginals), ``Σ η |a|`` is added to the
+objective of the multipliers: a regularised rule, with a guarantee for all those
+marginals.
 
 At an outcome, the reduced costs of the cells it falls in sum to λ_y, or to
-λ_0 + λ_1 − 1: the multipliers of the consistency constraints cancel. Where the solver
-left some of them negative, the functions are raised by what they could lack in all. So
-the value is proven whatever the solver's tolerance, and even if it was stopped early.
+λ_0 + λ_1 − 1: the multipliers of the consistency constraints cancel. If the solver
+leaves some of them negative, the functions are raised by the most that they may lack.
+The value is thus proven whatever the tolerance, even if the solver was stopped early.
 
-Many multipliers may attain the value. Where a class was never seen with a category, its
-function may be raised there at no cost: that class is never right there. Clarabel's
-interior points raise it; a corner of the optimal multipliers, or a presolve, may leave
-it low and answer that class. The guarantee is the same, but on 20 splits of kr-vs-kp
-the class of the smallest function then erred on 7.7 % of the held-out rows, and on
-9.5 % at a corner. So Clarabel comes first, whatever the size.
+Many multipliers may attain the value. If a class was never seen with a category, its
+function may be raised there at no cost, since that class is never right there.
+Clarabel's interior points raise it. A corner of the optimal multipliers, or a presolve,
+may leave it low, and the rule then answers that class. The guarantee is the same, but
+the error is not. On 20 splits of kr-vs-kp the class of the smallest function is wrong
+on 7.7 % of the held-out rows, and on 9.5 % at a corner. So Clarabel comes first,
+whatever the size.
 
 The *worst case of a given rule*: cut the outcomes of every class y into regions
-(`renyi.robust.piecewise_loss`), on each of which some additive functions h are not
-negative and some quadratics lie above the loss. A member of C is a sum of parts, one
-for each region. The tables M of a part are nonnegative and agree on single columns, and
-with E_M the expectation that they give to functions of pairs,
+(`renyi.robust.piecewise_loss`). On each, some additive functions h are not negative and
+some quadratics are above the loss. A member of C is a sum of parts, one for each
+region. The tables M of a part are nonnegative and agree on single columns. With E_M,
+the expectation that they give to functions of pairs,
 
 .. math:: E_M[h\, 1(X_i = k)] \ge 0, \quad E_M[h h'] \ge 0, \quad E_M[f^2] \ge 0.
 
-Asking no more than that, and that the parts add up to the given tables, the largest sum
-of the majorants' expectations is a bound. As a *linear* program it takes a few squares
-f² of the margin; as a *semidefinite* one those of all additive functions, which is the
-matrix of E_M[w w'] for w = (1, indicators), and much tighter. On every region λ_y is a
-majorant plus nonnegative multiples of the functions above, hence ``λ_y ≥ ℓ_y``, and
-what it has left over is again a sum of reduced costs.
+With only these constraints, and parts that add up to the given tables, the largest sum
+of the majorants' expectations is a bound. A *linear* program has a few squares f² of
+the margin. A *semidefinite* one has the squares of all additive functions, as the
+matrix of E_M[w w'] for w = (1, indicators), and is much tighter. On every region λ_y is
+a majorant plus nonnegative multiples of the functions above, hence ``λ_y ≥ ℓ_y``. The
+difference is again a sum of reduced costs.
 """
 
 from __future__ import annotations
@@ -74,16 +75,16 @@ from renyi.warnings import warn
 
 _Entries = tuple[Places, Places, Floats | float]  # rows, columns, values
 
-_LARGE = 12_000  # variables beyond which a factorisation of the whole program pays
-_PRECISE = 1e-7  # what a proven value may exceed the solver's, before another is asked
-MAX_ORDER = 80  # of a semidefinite matrix, whose triangle is a dense block
+_LARGE = 12_000  # with more variables, factor the whole program
+_PRECISE = 1e-7  # if a proven value exceeds the solver's by more, try another solver
+MAX_ORDER = 80  # order of a semidefinite matrix, whose triangle is a dense block
 _PACE = 1.6e-6  # seconds for the square of the entries of all triangles, as measured
 # Bytes and seconds for an entry of a program that is written and set up, as measured.
 _BYTES = 250
 _WRITTEN = 3e-7
-_QUICK = 300  # categories up to which least squares are a matter of moments
-_LITTLE = 1e-9  # penalty of least squares where categories are many
-_SHARE = 0.5  # of the time, for least squares
+_QUICK = 300  # with at most these categories, least squares are fast
+_LITTLE = 1e-9  # penalty of least squares for many categories
+_SHARE = 0.5  # share of the time for least squares
 _SQUARES = "The rule of least squares on {:,} categories"
 
 
@@ -94,12 +95,12 @@ class Bound(NamedTuple):
     multiplier: Floats
     status: Status = "optimal"
     origin: str = "linear program"
-    messages: Floats | None = None  # (components, margins of pairs): why it is one
+    messages: Floats | None = None  # (components, margins of pairs): proof
 
 
 def warn_too_large(error: MemoryBudgetError) -> None:
     """Warn that a program would not fit into memory."""
-    warn(f"{error} The bounds that need no program were kept.", "too-large")
+    warn(f"{error} The bounds that need no program are used instead.", "too-large")
 
 
 def solve_local(
@@ -126,13 +127,13 @@ def solve_local(
 
 
 def _affordable(entries: float, deadline: Deadline) -> bool:
-    """Whether a program can be written in time; one too large for memory is refused."""
+    """Return whether a program can be written in time; check that it fits memory."""
     check_memory(_BYTES * entries, f"A linear program of {entries:,.0f} entries")
     return _WRITTEN * entries <= deadline.left
 
 
 def _program(ambiguity: Ambiguity, margin: Floats | float) -> Program:
-    """Write the program over the components, whose shares make the class tables."""
+    """Write the program over the components, whose sums are the class tables."""
     layout = ambiguity.layout
     b = ambiguity.b
     K = ambiguity.n_classes
@@ -155,7 +156,7 @@ def _program(ambiguity: Ambiguity, margin: Floats | float) -> Program:
 
 
 def _read(answer: Solution, program: Program, ambiguity: Ambiguity) -> Bound:
-    """Return what the multipliers prove, raised by what they could lack at worst."""
+    """Return the bound that the multipliers prove, raised by the most they may lack."""
     layout = ambiguity.layout
     K = ambiguity.n_classes
     cells = len(ambiguity.b)
@@ -167,7 +168,7 @@ def _read(answer: Solution, program: Program, ambiguity: Ambiguity) -> Bound:
     least = np.minimum.reduceat(reduced, layout.blocks, axis=1).sum(axis=1)
     lack = np.maximum(-least, 0).sum()
     end = len(u)
-    if K > 2 and pairs:  # the last multipliers are of signs
+    if K > 2 and pairs:  # the last multipliers belong to signs
         end -= K * layout.n_pair_cells
         signs = u[end:].reshape(K, -1)
         slack = np.minimum.reduceat(signs, layout.blocks[:pairs], axis=1)
@@ -187,7 +188,7 @@ def _read(answer: Solution, program: Program, ambiguity: Ambiguity) -> Bound:
 
 
 def _persistent(program: Program, deadline: Deadline) -> Solution:
-    """Solve by HiGHS, in one way after another: each may fail by rounding."""
+    """Solve by HiGHS, with several methods, as each may fail by rounding."""
     answer = STOPPED
     for method, presolve in (("ipm", True), ("ipm", False), ("simplex", False)):
         answer = solve(
@@ -202,7 +203,7 @@ def _persistent(program: Program, deadline: Deadline) -> Solution:
 
 
 def table_rule(ambiguity: Ambiguity) -> Bound:
-    """Best rule that looks at one table: with Y and a feature, the one-feature rule."""
+    """Return the best rule of a single table, such as one feature with Y."""
     tables = [t for t, table in enumerate(ambiguity.tables) if table.with_target]
     right = [ambiguity.tables[t].probabilities.max(axis=-1).sum() for t in tables]
     where = tables[int(np.argmin(1 - np.array(right)))]
@@ -215,9 +216,9 @@ def table_rule(ambiguity: Ambiguity) -> Bound:
 
 
 def quadratic_rule(ambiguity: Ambiguity, time_limit: float | None = None) -> Bound:
-    """Rule of least squares, where all pairs are known; else its bound is inf.
+    """Return the rule of least squares; its bound is inf unless all pairs are known.
 
-    ``λ_y = ‖t − e_y‖²`` will do for any additive t; the least ``E‖t − e_Y‖²`` is 2γ.
+    ``λ_y = ‖t − e_y‖²`` is valid for any additive t; the least ``E‖t − e_Y‖²`` is 2γ.
     """
     nothing = Bound(np.inf, np.zeros(len(ambiguity.b)), "stopped")
     if not ambiguity.knows_all_pairs:
@@ -236,7 +237,7 @@ def quadratic_rule(ambiguity: Ambiguity, time_limit: float | None = None) -> Bou
 
 
 def _least_squares(ambiguity: Ambiguity) -> tuple[Floats, Floats]:
-    """Return points and base of t; of many categories with next to no penalty."""
+    """Return points and base of t; with a tiny penalty for many categories."""
     K = ambiguity.n_classes
     D = int(ambiguity.sizes.sum())
     if D > FEW:
@@ -249,17 +250,17 @@ def _least_squares(ambiguity: Ambiguity) -> tuple[Floats, Floats]:
     equations = moments(Q, F, ambiguity.priors, True)
     Z = solve_sparse(equations, ambiguity.sizes, _LITTLE)
     base = equations.base - equations.centre @ Z
-    if K == 2:  # one column stands for both
+    if K == 2:  # one column of points is enough
         Z = np.hstack([-Z, Z])
         base = np.append(1 - base, base)
     return Z, base
 
 
 def first_bound(ambiguity: Ambiguity, deadline: Deadline) -> Bound:
-    """Best rule known at once: of one table, least squares or the program.
+    """Return the best of the quick rules: one table, least squares, the program.
 
-    Simple rules may promise less than the polynomial program where hundreds of pairs
-    are nearly independent, or rows are few. If Ctrl-C ends the program, they count.
+    Simple rules may have a smaller guarantee than the polynomial program if hundreds of
+    pairs are nearly independent, or rows are few. They are used if Ctrl-C ends it.
     """
     best = table_rule(ambiguity)
     if not len(ambiguity.sizes):  # the classes alone
@@ -273,7 +274,7 @@ def first_bound(ambiguity: Ambiguity, deadline: Deadline) -> Bound:
     except MemoryBudgetError as error:
         warn_too_large(error)
         return best._replace(status="declined")
-    if local.value <= best.value + TOLERANCE:  # never more, but for rounding
+    if local.value <= best.value + TOLERANCE:  # never more, except by rounding
         return local
     return best._replace(status=local.status)
 
@@ -282,9 +283,9 @@ def first_bound(ambiguity: Ambiguity, deadline: Deadline) -> Bound:
 
 
 def consistency_rows(layout: Layout, components: int) -> sparse.coo_array:
-    """Rows: the margins of every pair's table are those of its columns.
+    """Write the rows that make margins of pair tables agree with the columns.
 
-    Where pairs do not link some columns to the first, their masses are equal.
+    If no pairs link some columns to the first, their masses are equal.
     """
     sizes = layout.sizes
     part = np.arange(len(layout.sizes))
@@ -324,7 +325,7 @@ def _matrix(entries: list[_Entries]) -> tuple[Places, Places, Floats]:
 
 
 def tie_rows(ambiguity: Ambiguity, shares: Floats) -> sparse.coo_array:
-    """Rows: the components, by shares (classes, components), add up to the tables."""
+    """Write the rows by which components, with `shares`, add up to the tables."""
     places, cells, classed = _table_cells(ambiguity)
     width = ambiguity.layout.width
     together = shares.sum(axis=0, keepdims=True)
@@ -340,7 +341,7 @@ def tie_rows(ambiguity: Ambiguity, shares: Floats) -> sparse.coo_array:
 
 
 def _table_cells(ambiguity: Ambiguity) -> tuple[Places, Places, Flags]:
-    """Variables of the tables' cells, those cells at class 0, whether they have Y."""
+    """Return the variables of the cells, their places at class 0, and which have Y."""
     places = []
     cells = []
     for table, low in zip(ambiguity.tables, ambiguity.starts, strict=False):
@@ -354,7 +355,7 @@ def _table_cells(ambiguity: Ambiguity) -> tuple[Places, Places, Flags]:
 
 
 def open_cells(ambiguity: Ambiguity) -> Flags:
-    """Cells that the tables leave open to each class: (classes, width)."""
+    """Return the cells that the tables leave open to each class: (classes, width)."""
     layout = ambiguity.layout
     (places, cells, classed) = _table_cells(ambiguity)
     is_open = np.ones((ambiguity.n_classes, layout.width), bool)
@@ -377,9 +378,9 @@ def solve_worst(
 ) -> Bound:
     """Bound the worst case of a rule; infinite if nothing was proven in time.
 
-    The functions are above the losses at all outcomes that no empty cell forbids. A
-    semidefinite program is declined if there is no solver, or it is likely to end
-    without an answer: interior points prove little before they are near the end.
+    The functions are above the losses at all outcomes that no empty cell forbids. No
+    semidefinite program is solved without a solver, or if it is likely to run out of
+    time: interior points prove little before they are near the end.
     """
     deadline = Deadline(time_limit)
     nothing = np.zeros(len(losses.ambiguity.b))
@@ -414,10 +415,10 @@ def solve_worst(
 
 
 class _Relaxation:
-    """The program, and what its multipliers prove.
+    """The program, and the bound that its multipliers prove.
 
     Variables: the cells of each part, then a number below each of its majorants. Rows:
-    consistency, tables, what is not negative, majorants.
+    consistency, tables, nonnegative expectations, majorants.
     """
 
     def __init__(self, losses: Losses, semidefinite: bool) -> None:
@@ -453,7 +454,7 @@ class _Relaxation:
         self.cones = [self._cone(c) for c in range(R)] if semidefinite else []
 
     def _positive(self, part: Region, semidefinite: bool) -> sparse.csr_array:
-        """Rows of a part that are not negative, none of them with large numbers."""
+        """Return the nonnegative rows of a part, scaled to avoid large numbers."""
         rows = [self.moments.with_indicators(h) for h in part.inequalities]
         more = part.products if semidefinite else part.products + part.squares
         rows += [sparse.csr_array(row[None]) for row in more]
@@ -463,7 +464,7 @@ class _Relaxation:
         return sparse.csr_array(sparse.diags_array(1 / largest) @ stacked)
 
     def _cone(self, c: int) -> Cone:
-        """Matrix of E[w w'] of a part: 1 and the open categories less the likeliest."""
+        """Return E[w w'] of a part; w is 1 and open categories but the likeliest."""
         layout = self.layout
         P = len(self.moments.first)
         opened = self.open[c]
@@ -504,7 +505,7 @@ class _Relaxation:
         reduced = reduced[: self.open.size].reshape(self.open.shape)
         known = np.where(self.open, reduced, np.inf)
         least = np.minimum.reduceat(known, self.layout.blocks, axis=1).sum(axis=1)
-        lows = np.full(ambiguity.n_classes, np.inf)  # what λ_y has left over at least
+        lows = np.full(ambiguity.n_classes, np.inf)  # least excess of λ_y
         np.minimum.at(lows, self.classes, least)
         lows[~np.isfinite(lows)] = 0.0  # a class without outcomes
         multiplier = ambiguity.shifted(-u[first:last], -lows)

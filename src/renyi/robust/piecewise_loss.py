@@ -1,4 +1,4 @@
-r"""Losses of a rule: how often it errs at an outcome, and what lies above that.
+r"""Compute the losses of a rule at outcomes, and functions above them.
 
 The rule of a scorecard answers class y at x with probability r_y(x); its loss there is
 ℓ_y(x) = 1 − r_y(x). A function λ_y ≥ ℓ_y made of functions of pairs of columns bounds
@@ -6,27 +6,27 @@ the error under every distribution with the same pairs. The closed forms are suc
 choices, since they are quadratic in the estimates t(x): ``‖t − e_y‖²`` for the rules
 renyi and sharp, ``2‖τ(t − t̄) − (e_y − 1/K)‖²`` with the best τ for map.
 
-Of two classes the loss depends on the margin g = t_y − t_other alone: 1 or 0 by its
-sign for map, ``½ − g/(1 + g²)`` for renyi, and for sharp the quadratics ``(1 − g)²/2``
-and ``½ − g − g²/2`` on either side of 0 until they reach 1 and 0.
+For two classes the loss depends only on the margin g = t_y − t_other. For map it is 1
+or 0 by the sign of g, for renyi ``½ − g/(1 + g²)``. For sharp it is ``(1 − g)²/2`` for
+g < 0, until it reaches 1, and ``½ − g − g²/2`` for g > 0, until it reaches 0.
 
-*Rounding.* Adding a number to all points of one feature and taking it from another's
-changes no score, but large numbers drown the small ones in them. Each feature's mean is
-therefore moved to the base, in sums that are rounded once. `predict` adds the points as
-they stand, and its margins are off by up to ε, a few units in the last place of
-Σ_i max|points_i|. A margin of no more than ε may have any sign there, so it is a tie.
-The losses of the randomised rules are those of the exact scores; they move no faster
-than the scores, but for a factor, and bounds on them are widened by `drift`.
+*Rounding.* Adding a number to all points of one feature and subtracting it from another
+changes no score, but large numbers hide the small ones. Each feature's mean is
+therefore moved to the base, in sums that are rounded once. `predict` adds the original
+points, and its margins are off by up to ε, a few units in the last place of
+Σ_i max|points_i|. A margin of at most ε may have any sign there, so it is a tie. The
+losses of the randomised rules are those of the exact scores. They change at most by a
+factor times the change of the scores, so bounds on them are widened by `drift`.
 
-*Pieces.* Programs want lines and quadratics. On slices of the margin's range a line
-lies above the loss, for mixed-integer programs (`renyi.robust.pairwise_min`). For the
-program of polynomial size (`renyi.robust.pairwise_program`), a region of class y is a
-set of outcomes with some additive functions h ≥ 0, and quadratics of the estimates that
-lie above ℓ_y there. Two classes: map has two slices, sharp three, on which its loss is
-the least of one or two quadratics; that of renyi is interpolated on each of some slices
-and raised by what it may lack. More classes: one region for each class that may be
-answered, with ‖t − e_y‖² and 1 above the losses of the randomised rules. Regions of an
-error reach over the tie.
+*Pieces.* Programs need lines and quadratics. Mixed-integer programs
+(`renyi.robust.pairwise_min`) use slices of the margin's range, with a line above the
+loss on each. The program of polynomial size (`renyi.robust.pairwise_program`) uses
+regions. A region of class y is a set of outcomes with some additive functions h ≥ 0,
+and with quadratics of the estimates that are above ℓ_y there. For two classes, map has
+two slices and sharp three, on which the loss is the least of one or two quadratics. The
+loss of renyi is interpolated on each slice and raised by the most that it may lack. For
+more classes there is one region for each class that may be answered, with ‖t − e_y‖²
+and 1 above the losses of the randomised rules. Regions of an error include the tie.
 
 An additive function f(x) = constant + Σ_i points_i(x_i) is an array here: its points,
 then its constant.
@@ -50,17 +50,17 @@ from renyi.marginals.marginals import Marginals
 from renyi.robust.ambiguity_set import Ambiguity, Classes, Floats, Layout, Outcomes
 from renyi.scorecard import Scorecard
 
-KINK = float(np.sqrt(2) - 1)  # margin at which sharp turns deterministic
+KINK = float(np.sqrt(2) - 1)  # margin at which sharp becomes deterministic
 _TIE = 1e-12
 _EDGES = (-0.5, 0.0, 0.4, 0.75)  # ends of renyi's slices with quadratics above the loss
-# Centres c of the squares (g − c)², in units of the margin that is aimed at.
+# Centres c of the squares (g − c)², in units of the target margin.
 _CENTRES = (-1.0, -0.5, -0.25, 0.0, 0.25, 0.5, 1.0)
-_REACH = 1e-6  # beyond the least and the largest margin
-_NARROW = 1e-4  # slices that are not split further
+_REACH = 1e-6  # room beyond the least and the largest margin
+_NARROW = 1e-4  # narrower slices are not split
 
 
 class ScoreLoss(NamedTuple):
-    """A loss ``value(base + Σ_i points_i(x_i))`` of scores, which it may overwrite."""
+    """A loss ``value(base + Σ_i points_i(x_i))``; `value` may overwrite the scores."""
 
     points: Floats
     base: Floats
@@ -88,11 +88,11 @@ class Losses:
     base: Floats  # estimates before any points
     own: NDArray[np.intp]  # place of each class of C among the model's
     rule: str
-    rounding: float = 0.0  # what a margin of `predict` may be off by
+    rounding: float = 0.0  # rounding error of a margin of `predict`
 
     @classmethod
     def of(cls, card: Scorecard, m: Marginals, rule: str) -> Losses:
-        """Losses of a scorecard under marginals, matched by names and labels."""
+        """Return the losses of a scorecard, matched to marginals by name."""
         card = card.of_rule(rule)
         match = card.match(m)
         ambiguity = Ambiguity.of(match.marginals)
@@ -103,32 +103,32 @@ class Losses:
 
     @property
     def binary(self) -> bool:
-        """Whether the model has two classes, so that one margin says it all."""
+        """Whether the model has two classes, so that one margin is enough."""
         return len(self.base) == 2
 
     @cached_property
     def tie(self) -> float:
-        """Margin that counts as a tie: rounding may have made it of 0."""
+        """Largest margin that counts as a tie, as rounding may change its sign."""
         starts = offsets(self.ambiguity.sizes)[:-1]
         reach = np.maximum.reduceat(np.abs(self.points), starts).sum(axis=0)
         return max(_TIE * (1 + float(reach.max())), self.rounding)
 
     @property
     def drift(self) -> float:
-        """What rounding may do to a loss; for map a tie takes care of it.
+        """Largest change of a loss by rounding; for map, `tie` accounts for it.
 
-        Estimates that are off by ε in each of K classes are off by K^½ε on the simplex,
-        where a probability of renyi moves 4K^½ times as fast at most, of sharp 4K.
+        If estimates are off by ε in each of K classes, they are off by K^½ε on the
+        simplex. A probability of renyi changes at most 4K^½ times as fast, of sharp 4K.
         """
         return 0.0 if self.rule == "map" else 8 * len(self.base) ** 2 * self.rounding
 
     def margin(self, y: int, rival: int) -> Floats:
-        """Margin t_y − t_rival, the model's classes: its points, then its constant."""
+        """Return the margin t_y − t_rival: its points, then its constant."""
         points = self.points[:, y] - self.points[:, rival]
         return np.append(points, self.base[y] - self.base[rival])
 
     def of_margin(self, g: Floats) -> Floats:
-        """Losses of a class that leads the only other one by g; g is overwritten."""
+        """Return the losses of a class with margin g of two; overwrite g."""
         if self.rule == "map":
             return np.asarray(g <= self.tie, np.float64)
         np.clip(g, -1, 1, out=g)  # t on the simplex: t_y = (1 + g)/2
@@ -138,7 +138,7 @@ class Losses:
         return np.where(g > 0, rarer, 1 - rarer)
 
     def of_estimates(self, t: Floats, y: int) -> Floats:
-        """Losses of class y of C at estimates t: (outcomes, the model's classes)."""
+        """Return the losses of class y of C at t (outcomes, the model's classes)."""
         k = self.own[y]
         if self.binary:
             return self.of_margin(t[:, k] - t[:, 1 - k])
@@ -151,11 +151,11 @@ class Losses:
         if self.rule == "renyi":
             return np.asarray(1 - t[:, k] ** 2 / q)
         sure = np.maximum(0, 2 * t - q[:, None])
-        # What sharp leaves over goes to the largest, hence to nobody in a tie.
+        # The rest of sharp goes to the largest estimate; in a tie, to none.
         return np.asarray(1 - sure[:, k] - leads * (1 - sure.sum(axis=1)))
 
     def at(self, X: Outcomes) -> Floats:
-        """Losses at outcomes: (outcomes, classes of C)."""
+        """Return the losses at outcomes: (outcomes, classes of C)."""
         t = self.base + self.points[self.ambiguity.places(X)].sum(axis=1)
         classes = range(self.ambiguity.n_classes)
         return np.stack([self.of_estimates(t, y) for y in classes], axis=1)
@@ -166,11 +166,11 @@ class Losses:
         return [(y,) for y in range(self.ambiguity.n_classes)]
 
     def right(self, X: Outcomes, S: Classes) -> Floats:
-        """Losses of a class at outcomes."""
+        """Return the losses of a class at outcomes."""
         return np.asarray(self.at(X)[:, S[0]])
 
     def score_loss(self, S: Classes) -> ScoreLoss:
-        """Losses of a class as a function of scores: of two classes, of the margin."""
+        """Return the loss of a class as a function of scores, or of the margin."""
         y = S[0]
         k = int(self.own[S[0]])
         if self.binary:
@@ -184,7 +184,7 @@ class Losses:
         return ScoreLoss(self.points, self.base, of_scores)
 
     def sliced_scores(self, S: Classes) -> list[SlicedScore]:
-        """Margins over every rival, with slices and the lines above the loss."""
+        """Return the margins over every rival, with slices and lines above the loss."""
         k = int(self.own[S[0]])
         rivals = np.delete(np.arange(len(self.base)), k).tolist()
         margins = (self.margin(k, rival) for rival in rivals)
@@ -197,14 +197,14 @@ class Losses:
         return dict.fromkeys(self.sets, first)
 
     def reach(self, g: Floats) -> tuple[float, float]:
-        """Least and largest value of an additive function, with some room."""
+        """Return the least and largest value of an additive function, with room."""
         starts = offsets(self.ambiguity.sizes)[:-1]
         least = np.minimum.reduceat(g[:-1], starts).sum() + g[-1]
         most = np.maximum.reduceat(g[:-1], starts).sum() + g[-1]
         return float(least) - _REACH, float(most) + _REACH
 
     def slices(self, low: float, high: float, edges: Floats) -> list[Slice]:
-        """Slices of the margin's range with a line above the loss on each."""
+        """Return slices of the margin's range, with a line above the loss on each."""
         if self.rule == "map":
             error = Slice(min(low, self.tie), self.tie, 1.0, 0.0)
             return [error, Slice(self.tie, max(high, self.tie), 0.0, 0.0)]
@@ -214,11 +214,11 @@ class Losses:
         return [self._line(a, b) for a, b in pairwise(ends)]
 
     def _line(self, low: float, high: float) -> Slice:
-        """Line above the loss: the chord, raised to what a fine grid calls for.
+        """Return a line above the loss: the chord, raised according to a fine grid.
 
-        The second derivative is at most 2 where the loss has one, and the slices end
-        where it has none, so that between two neighbours of the grid, δ apart, the loss
-        exceeds its values at both by at most 2δ²/8. Beyond ±1 the loss is a constant.
+        The second derivative is at most 2 inside a slice. So between two neighbours of
+        the grid, δ apart, the loss exceeds its values at both by at most 2δ²/8. Beyond
+        ±1 the loss is constant.
         """
         if low >= 1 or high <= -1:
             return Slice(low, high, float(self.of_margin(np.array([low]))[0]), 0.0)
@@ -229,7 +229,7 @@ class Losses:
         return Slice(low, high, height, slope)
 
     def refine(self, X: Outcomes, S: Classes) -> bool:
-        """Split the slices whose line is too high at outcomes; whether any was."""
+        """Split slices whose line is too high at outcomes; return whether any was."""
         if self.rule == "map" or not self.binary or not len(X):
             return False
         k = int(self.own[S[0]])
@@ -246,7 +246,7 @@ class Losses:
     def mended(
         self, multiplier: Floats, bounds: dict[Classes, float]
     ) -> tuple[float, Floats]:
-        """Lower each λ_y by what it has left over: ``λ_y − v_y``."""
+        """Lower each λ_y by its excess: ``λ_y − v_y``."""
         priors = self.ambiguity.priors
         lows = np.array([bounds[S] for S in self.sets])
         if not np.isfinite(lows).all():
@@ -256,15 +256,15 @@ class Losses:
         return value, self.ambiguity.shifted(multiplier, -lows)
 
     def error(self, p: Floats, X: Outcomes) -> float:
-        """Error of the rule under a distribution."""
+        """Return the error of the rule under a distribution."""
         return float((p * self.at(X)).sum()) if len(X) else 0.0
 
     def closed_form(self) -> Floats:
-        """Multiplier of the quadratic functions behind the closed form, or of 1.
+        """Return the multiplier of the closed form's quadratic functions, or of 1.
 
         ``‖t‖² − 2t_y + 1`` for renyi and sharp, ``2(τ²‖u‖² − 2τu_y + 1 − 1/K)`` with
-        u = t − t̄ and the best τ for map. Where class y leads by no more than a tie δ,
-        the latter is at least (1 − τδ)², so it is raised by 2τδ; the former by 4δ.
+        u = t − t̄ and the best τ for map. If class y leads by at most a tie δ, the
+        latter is at least (1 − τδ)², so it is raised by 2τδ; the former by 4δ.
         """
         scores = self.centred if self.rule == "map" else (self.points, self.base)
         square, lead, one = self.ambiguity.quadratics(*scores, self.own)
@@ -297,8 +297,9 @@ class Losses:
 class Region(NamedTuple):
     """Outcomes of a class on which additive functions are not negative.
 
-    Weights of the cells of pairs and columns: `majorants` lie above the loss there,
-    `products` of the inequalities are not negative there, and `squares` nowhere.
+    The fields are weights of the cells of pairs and columns. In the region `majorants`
+    are above the loss, and `products` of the inequalities are not negative. `squares`
+    are not negative anywhere.
     """
 
     y: int
@@ -326,7 +327,7 @@ class Moments:
         self.one = np.append(np.zeros(int(starts[-1])), 1.0)
 
     def product(self, f: Floats, h: Floats) -> Floats:
-        """Weights of the cells whose sum is E[f h]."""
+        """Return the weights of the cells whose sum is E[f h]."""
         u = f[:-1]
         v = h[:-1]
         pairs = u[self.first] * v[self.second] + u[self.second] * v[self.first]
@@ -335,17 +336,17 @@ class Moments:
         return np.concatenate([pairs, singles])
 
     def square(self, f: Floats, c: float = 0.0) -> Floats:
-        """Weights of (f − c)²."""
+        """Return the weights of (f − c)²."""
         return self.product(f - c * self.one, f - c * self.one)
 
     def polynomial(self, g: Floats, coefficients: Floats) -> Floats:
-        """Weights of a + b g + c g²."""
+        """Return the weights of a + b g + c g²."""
         a, b, c = coefficients
         line = self.product(self.one, b * g + a * self.one)
         return np.asarray(line + c * self.square(g))
 
     def with_indicators(self, h: Floats) -> sparse.csr_array:
-        """Weights of E[h 1(X_i = k)], one row for each category."""
+        """Return the weights of E[h 1(X_i = k)], one row for each category."""
         points = h[:-1]
         D = len(h) - 1
         P = len(self.first)
@@ -358,9 +359,9 @@ class Moments:
 
 
 def cell_entries(losses: Losses) -> int:
-    """Entries, at most, that the program has for each cell: of all regions together.
+    """Return the most entries of the program for each cell, over all regions.
 
-    In each: consistency, tables, inequalities with indicators and what is one row.
+    Each has: consistency, tables, inequalities with indicators, and single rows.
     """
     K = losses.ambiguity.n_classes
     rivals = len(losses.base) - 1
@@ -371,7 +372,7 @@ def cell_entries(losses: Losses) -> int:
 
 
 def regions(losses: Losses, moments: Moments) -> list[Region]:
-    """Regions that together cover all outcomes of every class."""
+    """Return regions that together cover all outcomes of every class."""
     of_class = _slices if losses.binary else _answers
     classes = range(losses.ambiguity.n_classes)
     return [region for y in classes for region in of_class(losses, moments, y)]
@@ -386,7 +387,7 @@ class Piece(NamedTuple):
 
 
 def pieces(losses: Losses) -> list[Piece]:
-    """Quadratics of the margin above the loss, from the lowest margin on."""
+    """Return the quadratics of the margin above the loss, from the lowest margin on."""
     one = np.array([1.0, 0, 0])  # half: (1 − g)²/2
     half = np.array([0.5, -1.0, 0.5])
     if losses.rule == "map":
@@ -404,11 +405,11 @@ def pieces(losses: Losses) -> list[Piece]:
 
 
 def _above_renyi(losses: Losses, low: float, high: float) -> list[Floats]:
-    """Quadratics above ``(1 − g)²/(2 + 2g²)``: with 1/(2 + 2g²) at most a number.
+    """Return quadratics above ``(1 − g)²/(2 + 2g²)``, by bounds on 1/(2 + 2g²).
 
-    Between finite ends also its interpolation, raised. Between points of the fine grid,
-    δ apart, a function whose second derivative is at most 5 exceeds its values there by
-    at most 5δ²/8.
+    Between finite ends, the raised interpolation is one more. Between points of the
+    fine grid, δ apart, a function with a second derivative of at most 5 exceeds its
+    values there by at most 5δ²/8.
     """
     least = max(low, -high, 0.0) if low * high > 0 else 0.0
     majorants = [np.array([1.0, -2.0, 1.0]) / (2 + 2 * least**2)]
@@ -427,7 +428,7 @@ def _above_renyi(losses: Losses, low: float, high: float) -> list[Floats]:
 
 
 def _slices(losses: Losses, moments: Moments, y: int) -> list[Region]:
-    """Regions by the margin. Squares help near them, and where the closed form is 0."""
+    """Return regions by the margin; squares have centres in them and at margin 1."""
     k = int(losses.own[y])
     regions = []
     g = losses.margin(k, 1 - k)
@@ -448,7 +449,7 @@ def _slices(losses: Losses, moments: Moments, y: int) -> list[Region]:
 
 
 def _answers(losses: Losses, moments: Moments, y: int) -> list[Region]:
-    """Regions by the class that is answered; of y's own, only where it surely is."""
+    """Return regions by the answered class; for y, only where it is certain."""
     k = int(losses.own[y])
     one = moments.one
     regions = []
@@ -471,10 +472,10 @@ def _answers(losses: Losses, moments: Moments, y: int) -> list[Region]:
 
 
 def _closed(losses: Losses, moments: Moments, k: int, j: int) -> Floats:
-    """Weights of ‖τu − v‖², v being where map's closed form is least in the region.
+    """Return weights of ‖τu − v‖²; map's closed form is least in the region at v.
 
-    ``2‖τu − (e_k − 1/K)‖²`` is itself, or where j is answered, 1 plus twice this plus
-    2τ(u_j − u_k).
+    ``2‖τu − (e_k − 1/K)‖²`` is the closed form; where j is answered, it is 1 plus twice
+    this plus 2τ(u_j − u_k).
     """
     U, beta = losses.centred
     v = np.full(len(beta), -1 / len(beta))

@@ -1,4 +1,4 @@
-r"""Worst case of a given model: the largest error its rule can have over C.
+r"""Compute the worst case of a model: the largest error of its rule over C.
 
 For losses ℓ_y(x) = 1 − r_y(x) of a rule (`renyi.robust.piecewise_loss`), linear
 programming duality gives
@@ -6,13 +6,18 @@ programming duality gives
 .. math:: \max_{P \in C} E_P[\ell_Y(X)] = \min \{ b^T a : \lambda_y(x) \ge \ell_y(x)
     \text{ for all } x, y \},
 
-λ_y being the functions of a multiplier a (`renyi.robust.ambiguity_set`). Any feasible
-multiplier is an upper bound, and any member of C a lower one. From cheap to exact: the
-closed form, whose λ_y are quadratic in the score; a program of polynomial size, linear
-or semidefinite (`renyi.robust.pairwise_program`); for small tables one linear program
-over all outcomes, for larger ones cutting planes (`renyi.robust.cutting_planes`) from
-the best multiplier so far. What a solver finds is mended before it counts: λ_y is
-raised by what it lacks at most, so that the bound is proven whatever the tolerance.
+where λ_y are the functions of a multiplier a (`renyi.robust.ambiguity_set`). Any
+feasible multiplier gives an upper bound, and any member of C a lower one. The methods,
+from cheap to exact:
+
+* the closed form, whose λ_y are quadratic in the score;
+* a program of polynomial size, linear or semidefinite
+  (`renyi.robust.pairwise_program`);
+* for small tables one linear program over all outcomes, for larger ones cutting planes
+  (`renyi.robust.cutting_planes`) from the best multiplier so far.
+
+A solver's λ_y is raised by the most that it may lack, so that the bound is proven
+whatever the tolerance.
 """
 
 from __future__ import annotations
@@ -40,24 +45,24 @@ from renyi.solvers.programs import IMPOSSIBLE
 from renyi.validation import check_choice, check_positive, check_time_limit
 
 METHODS = ("exact", "lp", "sdp")
-MAX_DIRECT = 5_000  # outcomes times classes that one linear program takes
-# Programs to solve, the next if one has no answer: whether semidefinite, and the share
-# of a time limit by which it must be done.
+MAX_DIRECT = 5_000  # outcomes times classes of one linear program
+# Programs to solve until one has an answer: whether it is semidefinite, and the share
+# of the time limit by which it must end.
 _STEPS = {
     "exact": ((True, 0.3), (False, 0.7)),
     "sdp": ((True, 0.7), (False, 1.0)),
     "lp": ((False, 1.0),),
 }
-_BRIEF = 0.2  # seconds that are too few for them
-_QUICK = 20.0  # and enough
+_BRIEF = 0.2  # seconds; with fewer, no program is tried
+_QUICK = 20.0  # seconds that are enough for the programs before a search
 _LONG = 600.0
 _EMPTY = (
-    "No distribution has all of these marginals, so there is no worst case: count "
+    "No distribution has all of these pair counts, so there is no worst case: count "
     "again, or leave columns out (Marginals.validate() names the counts that "
     "disagree, Marginals.select() leaves columns out)."
 )
 _OTHER = (
-    "start is not a result of worst_case() for this model, rule and marginals: leave "
+    "start is not a result of worst_case() for this model, rule and counts: leave "
     "it out."
 )
 
@@ -69,31 +74,31 @@ class WorstCase:
     Parameters
     ----------
     lower, upper : float
-        Proven bounds on the worst error; equal, but for the tolerance, unless the
+        Proven bounds on the worst-case error. They agree to the tolerance, unless the
         search was stopped early or `method` was not "exact".
     distribution : WorstDistribution or None
-        A distribution with these marginals under which the rule errs `lower`, if ties
-        of the largest estimates count as errors; None if none was found in time, or
-        looked for (`lower` is 0 then).
+        A distribution with these marginals under which the rule has the error `lower`,
+        if ties of the largest estimates count as errors. None if none was found in
+        time, or `method` does not search for one (`lower` is 0 then).
     rule : str
-        The rule whose error it is.
+        The rule of the model.
     closed_form : float
-        The bound that needs no search; `upper` is never above it.
+        The closed-form bound; `upper` is never above it.
     seconds : float
-        Time it took.
+        Time taken.
     multiplier : ndarray or None
         Proof of `upper`, unless that is the closed form: a number for every cell of the
-        tables, whose functions are above the losses.
+        tables. The functions that they define are above the losses.
     interrupted : bool
-        Whether Ctrl-C ended it.
+        Whether Ctrl-C ended the search.
     stopped : bool
-        Whether that, the time limit or a lack of memory ended it before it was done.
+        Whether Ctrl-C, the time limit or a lack of memory ended the search early.
 
     Examples
     --------
     >>> print(WorstCase(0.0857, 0.0857, None, "map", 0.1216, 101.3))
-    At worst, rule map errs at most 8.57 % of the time on a population with these
-    marginals (closed form 12.16 %; 101.3 s).
+    In the worst case, rule map is wrong on at most 8.57 % of a population with these
+    pair counts (closed form 12.16 %; 101.3 s).
     """
 
     lower: float
@@ -120,8 +125,8 @@ class WorstCase:
             if self.rule == "map":
                 ties = "ties of the largest scores count as errors; "
         return (
-            f"At worst, rule {self.rule} errs {known} of the time on a population with "
-            f"these marginals ({ties}closed form {at_most(self.closed_form)}; "
+            f"In the worst case, rule {self.rule} is wrong on {known} of a population "
+            f"with these pair counts ({ties}closed form {at_most(self.closed_form)}; "
             f"{self.seconds:.1f} s)."
         )
 
@@ -137,37 +142,37 @@ def worst_case(
     progress: ProgressCallback | None = None,
     start: WorstCase | None = None,
 ) -> WorstCase:
-    """Worst error of a model over every distribution with the marginals m.
+    """Compute the worst-case error of a model over all distributions with marginals m.
 
-    Class-conditional pairs are taken into account where m has them. Where the largest
-    estimates tie, the answer hangs on rounding, so a tie counts as an error whatever
-    the class. Estimates tie if they differ by no more than rounding may do to them in
-    `predict`: the more, the larger the points.
+    Class-conditional pairs are used if m has them. If the largest estimates tie, the
+    answer depends on rounding, so a tie counts as an error whatever the class. Two
+    estimates tie if rounding in `predict` may exceed their difference; it grows with
+    the points.
 
     Parameters
     ----------
     model : RenyiClassifier or Scorecard
-        Any scorecard will do: trained, rounded or written by hand.
+        Any scorecard: trained, rounded or written by hand.
     m : Marginals
         Features and labels are matched by name.
     rule : {"map", "renyi", "sharp"}, optional
-        By default the model's own; map for a scorecard.
+        The model's rule by default; map for a scorecard.
     method : {"exact", "lp", "sdp"}, default="exact"
-        "lp" gives an upper bound by a linear program of polynomial size, "sdp" a much
-        tighter one by a semidefinite program, where that is not too large; neither
-        exhibits a distribution. "exact" begins with them.
+        "lp" gives an upper bound by a linear program of polynomial size. "sdp" gives a
+        much tighter one by a semidefinite program, if that is not too large. Neither
+        finds a distribution. "exact" starts with them.
     time_limit : float, optional
-        Seconds after which the interval reached so far is returned, as it is after
-        Ctrl-C, at the least the closed form. A tenth of them is kept for finding a
-        distribution. A program that could not even be written in time is left out; one
-        that would not fit into memory too, with a `DataWarning` ("too-large").
+        Seconds after which the interval so far is returned, as after Ctrl-C; it is at
+        least as good as the closed form. A tenth is reserved for finding a
+        distribution. A program that cannot be written in time is left out, and so is
+        one that does not fit into memory, with a `DataWarning` ("too-large").
     tolerance : float, default=1e-6
         Width of the interval that is good enough.
     progress : callable, optional
         Called after every round with a `renyi.progress.Progress`.
     start : WorstCase, optional
-        What was found before of the same model, marginals and rule, by the linear
-        program or a search that was stopped: "exact" goes on from there.
+        An earlier result for the same model, marginals and rule, by the linear program
+        or a stopped search. "exact" continues from it.
 
     Returns
     -------
@@ -221,7 +226,7 @@ def _searched(
     start: WorstCase | None,
     **how: Any,
 ) -> Search:
-    """Go on from the closed form, or from a start, until all is known or the end."""
+    """Continue from the closed form, or from a start, until solved or out of time."""
     ambiguity = losses.ambiguity
     direct = method == "exact" and ambiguity.n_table <= MAX_DIRECT
     a = None if start is None else start.multiplier
@@ -248,7 +253,7 @@ def _searched(
 
 
 def _reached(known: WorstCase, state: Search, losses: Losses) -> WorstCase:
-    """Return the interval that a search has reached, with a distribution if it can."""
+    """Return the interval of a search, with a distribution if there is one."""
     if state.upper < IMPOSSIBLE:
         raise ValueError(_EMPTY)
     interrupted = state.status == "interrupted"
@@ -294,7 +299,7 @@ def _direct(state: Search, losses: Losses, deadline: Deadline) -> None:
 def _bound(
     state: Search, losses: Losses, method: str, deadline: Deadline, *, again: bool
 ) -> None:
-    """Take the bounds that the programs prove in time; a linear one only once."""
+    """Return the best bound that the programs prove in time."""
     ambiguity = losses.ambiguity
     begun = deadline.limit
     few = ambiguity.n_table <= MAX_OUTCOMES * ambiguity.n_classes

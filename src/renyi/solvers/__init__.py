@@ -1,6 +1,7 @@
-"""Solvers: arrays to numbers. They know neither tables nor models.
+"""Solvers: functions of arrays, without knowledge of tables or models.
 
-`Solver` is what a new one must be to make a `Scorecard`, which anyone can certify.
+Write a function with the signature of `Solver` to add a solver. `Scorecard.solve` turns
+its result into a scorecard, which `certify` accepts.
 """
 
 from __future__ import annotations
@@ -12,9 +13,9 @@ from numpy.typing import NDArray
 
 
 class Solver(Protocol):
-    """From ``Q = E[W Wᵀ]`` and ``F = E[W e_Yᵀ]`` to points (D, K) and intercept (K,).
+    """Compute points (D, K) and intercept (K,) from ``Q = E[W Wᵀ]``, ``F = E[W e_Yᵀ]``.
 
-    A row's estimate of P(y|x) is ``1/K`` plus the intercept plus its points.
+    The estimate of P(y|x) at a row is ``1/K`` plus the intercept plus its points.
     """
 
     def __call__(

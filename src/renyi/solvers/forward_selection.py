@@ -1,15 +1,16 @@
-r"""Forward selection: the value of a set of features, and sets that grow by one.
+r"""Forward selection: evaluate a set of features, and grow a set one by one.
 
 .. math:: \gamma_S = \min \{\gamma(z) + w\,\alpha \lVert z \rVert^2 :
           z_i = 0 \text{ for } i \notin S\}
 
-with the moments of `renyi.solvers.ridge` (w = 1 for two classes, ½ for more); a small
-alpha makes every system solvable, also with duplicated columns. For the moments A, R::
+The moments are those of `renyi.solvers.ridge`; w = 1 for two classes, ½ for more. A
+small alpha makes every system solvable, even with duplicated columns. For the moments
+A, R::
 
     γ_S = w (variance − tr R_Sᵀ (A_S + alpha)⁻¹ R_S)
 
 Forward selection adds the feature that lowers γ_S most. `experiments.branch_and_bound`
-finds the best set of k features, and compares.
+compares it with the best set of k features.
 """
 
 from __future__ import annotations
@@ -75,10 +76,10 @@ def forward(
     k: int | None = None,
     alpha: float = ALPHA,
 ) -> list[Subset]:
-    """Return sets of 0, 1, …, k features, each with the one more that lowers γ most.
+    """Return sets of 0, 1, …, k features; each adds the one that lowers γ most.
 
-    `equations` is what `renyi.solvers.ridge.moments` returns, `sizes` the numbers of
-    the features' categories; by default k is the number of features.
+    `equations` is the result of `renyi.solvers.ridge.moments`, `sizes` the number of
+    categories of each feature. By default k is the number of features.
     """
     sizes = np.asarray(sizes, np.int64)
     d = len(sizes)
@@ -95,7 +96,7 @@ def forward(
     weight = weight_of(equations.n_classes)
     chosen = list[int]()
     subsets = [Subset((), weight * equations.variance)]
-    # Moments of what the chosen features leave unexplained.
+    # Moments of the residuals after regression on the chosen features.
     A = equations.A + alpha * np.eye(D)
     R = equations.R.copy()
     for _ in range(k):

@@ -1,18 +1,18 @@
-r"""Integer points: small whole numbers whose sum tells two classes apart.
+r"""Integer points: small whole numbers whose sum separates two classes.
 
 Let k be whole points, T = Wᵀk their total, and s = τ(T − θ) a score. Over all scales τ
-and thresholds θ, with c = ±½ the class, the least risk is
+and thresholds θ, with c = ±½ the class, and with d and Q centred, the least risk is::
 
     min γ = var(c) − cov(T, c)² / var(T),    cov(T, c) = kᵀd/2,    var(T) = kᵀQk
 
-(d and Q centred), and both closed forms, 2γ of the rules renyi and sharp and the scaled
-bound of map, 4γ at the best scale, are least where ``(kᵀd)₊² / kᵀQk`` is largest. A
-number added to all points of a feature changes neither: only their span is limited.
+The rules renyi and sharp have the guarantee 2γ, and map has 4γ at the best scale. Both
+are smallest where ``(kᵀd)₊² / kᵀQk`` is largest. A number added to all points of a
+feature changes neither: only the span of the points is limited.
 
-For each of some scales, points that round those of a model are improved one by one:
-the step of ±1 that gains most is taken until none gains, in O(D) each. The best of
-all is then improved by steps of two points at once. Where rows are few, that would fit
-the sample and undo the ridge of the model: the best of the rounded points is taken.
+*Search.* The points of a model are rounded at several scales. From each start, the
+best step of ±1 is taken until none improves, in O(D) per step. The best result is then
+improved by steps of two points at once. With few rows, such steps would fit the sample
+and undo the ridge penalty of the model. Then the best rounding is the answer.
 """
 
 from __future__ import annotations
@@ -28,15 +28,16 @@ from renyi.counting.sparse_counts import Table, is_sparse
 Floats = NDArray[np.float64]
 Whole = NDArray[np.int64]
 
-_GAIN = 1e-12  # relative, below which a step is rounding
-_FEW = 600  # categories, up to which all starts and steps of two points are tried
-_STARTS = 4  # of more categories, the best ones
-# Of the largest feature over the most points: below 1 coarser, above 1 cut off.
+_GAIN = 1e-12  # a smaller relative gain is rounding
+_FEW = 600  # most categories for which all starts and steps of two points are tried
+_STARTS = 4  # with more categories, only the best starts are improved
+# Multiples of (span of the largest feature) / (most points). Below 1 the points are
+# coarser; above 1 the largest are cut off.
 _SCALES = (0.5, 0.6, 0.7, 0.8, 0.9, 1.0, 1.1, 1.25, 1.4, 1.6, 1.8, 2.0, 2.5, 3.0)
 
 
 class Pairs(NamedTuple):
-    """What the risk of points needs to know: centred moments of the categories."""
+    """Moments of the categories, from which the risk of points is computed."""
 
     Q: Table  # not centred
     mean: Floats
@@ -64,14 +65,17 @@ def nearest(z: Floats, sizes: NDArray[Any], scale: float, most: int) -> Whole:
 
 
 def scales(z: Floats, sizes: NDArray[Any], most: int) -> Floats:
-    """Return the scales to search: none if all points of a feature are alike."""
+    """Return the scales to search; none if no feature has two different points."""
     low, high = _ends(z, sizes)
     widest = (high - low).max()
     return widest / (most * np.array(_SCALES)) if widest > 0 else np.empty(0)
 
 
 def search(z: Floats, pairs: Pairs, most: int, improve: bool = True) -> Whole:
-    """Return z rounded at some scale, and improved, each feature's from 0 to `most`."""
+    """Return the best whole points, each feature from 0 to `most`.
+
+    Without `improve`, the result is the best rounding of z.
+    """
     sizes = pairs.sizes
     means = np.add.reduceat(z * pairs.mean, offsets(sizes)[:-1])
     middle = np.repeat(means, sizes)
@@ -93,16 +97,17 @@ def search(z: Floats, pairs: Pairs, most: int, improve: bool = True) -> Whole:
 
 
 def from_zero(k: Whole, sizes: NDArray[Any]) -> Whole:
-    """Return the points with 0 as the least of each feature."""
+    """Shift the points so that the smallest of each feature is 0."""
     low, _ = _ends(k, sizes)
     return np.asarray(k - low, np.int64)
 
 
 def _ends(values: NDArray[Any], sizes: NDArray[Any]) -> list[NDArray[Any]]:
-    """Return the least and the largest of each feature, at each of its categories."""
+    """Return each feature's smallest and largest value, repeated for its categories."""
     starts = offsets(sizes)[:-1]
-    both = (np.minimum, np.maximum)
-    return [np.repeat(end.reduceat(values, starts), sizes) for end in both]
+    low = np.minimum.reduceat(values, starts)
+    high = np.maximum.reduceat(values, starts)
+    return [np.repeat(low, sizes), np.repeat(high, sizes)]
 
 
 def _value(lead: Any, spread: Any) -> Floats:
@@ -120,13 +125,13 @@ def _best(after: Floats, lead: float, spread: float) -> tuple[int, int] | None:
 
 
 def _allowed(k: Whole, sizes: NDArray[Any], most: int) -> NDArray[np.bool_]:
-    """Whether each point may grow or shrink by 1: (2, D)."""
+    """Return whether each point may grow, and may shrink, by 1: (2, D)."""
     low, high = _ends(k, sizes)
     return np.array([k + 1 - low <= most, high - k + 1 <= most])
 
 
 def _improved(k: Whole, pairs: Pairs, most: int) -> Whole:
-    """Take the best step of ±1 until none gains."""
+    """Take the best step of ±1 until none improves the value."""
     k = k.copy()
     step = np.array([[1], [-1]])
     own = pairs.Q.diagonal() - pairs.mean**2
@@ -139,16 +144,16 @@ def _improved(k: Whole, pairs: Pairs, most: int) -> Whole:
         best = _best(after, lead, spread)
         if best is None:
             return k
-        way = 1 - 2 * best[0]
+        sign = 1 - 2 * best[0]
         j = best[1]
-        k[j] += way
-        product = product + way * pairs.column(j)
+        k[j] += sign
+        product = product + sign * pairs.column(j)
         lead = float(pairs.dvec @ k)
         spread = float(k @ product)
 
 
 def _two_at_once(k: Whole, pairs: Pairs, most: int) -> Whole | None:
-    """Return the points after the best steps of two at once; None if none gains."""
+    """Return the points after the best two steps at once; None if none improves."""
     Q = pairs.Q.toarray() if is_sparse(pairs.Q) else pairs.Q
     Q = Q - np.outer(pairs.mean, pairs.mean)
     product = Q @ k

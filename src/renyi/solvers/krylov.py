@@ -1,13 +1,14 @@
-r"""Ridge regression from products with Q alone, where nothing smaller can be factored.
+r"""Ridge regression from products with Q alone, if Q is too large to factor.
 
-The Lanczos process from a vector v makes a tridiagonal T of A such that, after as many
-steps as conjugate gradients would need, ``vᵀ(A + alpha)⁻¹v = ‖v‖² g(alpha)`` with ``g =
-[(T + alpha)⁻¹]_11`` for *every* alpha: one run serves them all. With the columns of R
-for v this gives the risk, since ``RᵀZ = ‖R‖² g`` and ``‖Z‖² = −‖R‖² g'``. With random
-signs for v, the expectation of ``‖v‖²(1 − alpha·g)`` is ``tr A(A + alpha)⁻¹``: a mean
-over a few such v estimates the degrees of freedom (Girard 1989, Hutchinson 1990). Its
-variance is twice the sum of squares beside the diagonal of that matrix, which is small
-beside that of its diagonal. The signs are always the same, and so is the answer.
+*Risk.* The Lanczos process reduces A, from a vector v, to a tridiagonal T. After enough
+steps for conjugate gradients to converge, ``vᵀ(A + alpha)⁻¹v = ‖v‖² g(alpha)``, where
+``g = [(T + alpha)⁻¹]_11``. This holds for *every* alpha, so one run is enough for all.
+With the columns of R for v it gives the risk: ``RᵀZ = ‖R‖² g``, ``‖Z‖² = −‖R‖² g'``.
+
+*Degrees of freedom.* With random signs for v, the expectation of ``‖v‖²(1 − alpha·g)``
+is ``tr A(A + alpha)⁻¹``. A mean over a few such v estimates it (Girard 1989, Hutchinson
+1990). Its variance is twice the sum of the squared off-diagonal entries of that matrix,
+which is small compared with its diagonal. The seed is fixed, and so is the answer.
 
 g and its derivative are continued fractions in the entries a, b of T::
 
@@ -28,12 +29,12 @@ Floats = NDArray[np.float64]
 Product = Callable[[Floats], Floats]
 
 PROBES = 16
-_CHECK = 20  # steps between two looks at what has converged
+_CHECK = 20  # steps between two checks of convergence
 _STEPS = 2_000
 _ROUNDS = 5_000
-_SAME = 1e-8  # what estimates may still change by, as a share
-_SOLVED = 1e-13  # of the residual of a solution
-_WARN_RESIDUAL = 1e-8  # what is left of it that is worth a warning
+_SAME = 1e-8  # relative change at which estimates have converged
+_SOLVED = 1e-13  # relative residual at which a solution has converged
+_WARN_RESIDUAL = 1e-8  # relative residual above which a warning is issued
 
 
 def spectrum(
@@ -54,7 +55,7 @@ def spectrum(
         diagonal.append((V * new).sum(axis=0))
         new -= diagonal[-1] * V
         beta = np.linalg.norm(new, axis=0)
-        beta[beta < 1e-14] = 0  # what is left is rounding
+        beta[beta < 1e-14] = 0  # smaller values are rounding
         off.append(beta)
         before = V
         V = new / np.where(beta > 0, beta, 1)
@@ -70,7 +71,7 @@ def spectrum(
         warn(
             "The estimates by which alpha is chosen still changed after "
             f"{_STEPS:,} steps of the Lanczos process: another alpha may do better. "
-            "The points are those of the chosen one, and their certificate holds.",
+            "The points are those of the chosen alpha, and their certificate is valid.",
             "not-converged",
         )
     return _estimates(diagonal, off, norms, R.shape[1], alphas)
@@ -79,9 +80,9 @@ def spectrum(
 def _estimates(
     diagonal: list[Floats], off: list[Floats], norms: Floats, k: int, alphas: Floats
 ) -> tuple[Floats, Floats, Floats]:
-    """Evaluate the continued fractions, the first k of the columns of R.
+    """Evaluate the continued fractions; the first k columns belong to R.
 
-    Those of a matrix with negative eigenvalues are NaN at smaller alphas.
+    If the matrix has negative eigenvalues, the results at smaller alphas are NaN.
     """
     shift = alphas[:, None]
     f = slope = np.zeros((len(alphas), len(norms)))
@@ -99,9 +100,8 @@ def _estimates(
 def solve(multiply: Product, R: Floats, alpha: float, scale: Floats) -> Floats:
     """Solve ``(A + alpha) Z = R`` by conjugate gradients, scaled by the diagonal of A.
 
-    What has not converged after many rounds is returned as it is, with a warning:
-    certificates are made of the points themselves, whatever these are, so that bounds
-    hold all the same.
+    If it has not converged after many rounds, warn and return the last solution. Its
+    certificate is still valid, because it is computed from the points themselves.
     """
     solution = conjugate_gradients(multiply, R, alpha, scale, rounds=_ROUNDS)
     residual = solution.residual
@@ -109,15 +109,15 @@ def solve(multiply: Product, R: Floats, alpha: float, scale: Floats) -> Floats:
         warn(
             f"Training stopped at a relative residual of {residual:.1g} after at "
             f"most {_ROUNDS:,} rounds of conjugate gradients: the points are not quite "
-            "those of alpha. Their certificate holds for them as they are; a larger "
-            "alpha converges sooner.",
+            "those of alpha. Their certificate is valid; a larger alpha converges "
+            "sooner.",
             "not-converged",
         )
     return solution.Z
 
 
 class Solution(NamedTuple):
-    """An approximate solution, and what is left of the right-hand side, as a share."""
+    """An approximate solution, with its residual relative to the right-hand side."""
 
     Z: Floats
     rounds: int
@@ -132,9 +132,9 @@ def conjugate_gradients(
     tolerance: float = _SOLVED,
     rounds: int = _ROUNDS,
 ) -> Solution:
-    """Solve ``(A + alpha) Z = R``, scaled by the diagonal of A, every column by itself.
+    """Solve ``(A + alpha) Z = R`` for each column, scaled by the diagonal of A.
 
-    A column is solved when its residual is so small a share of it.
+    A column has converged when its relative residual is at most `tolerance`.
     """
     inverse = 1 / (scale + alpha)[:, None]
     Z = np.zeros_like(R)
@@ -150,8 +150,8 @@ def conjugate_gradients(
         if done == rounds or not active.any():
             break
         image = multiply(direction) + alpha * direction
-        curved = (direction * image).sum(axis=0)
-        step = np.where(active, _ratio(rho, curved), 0)
+        curvature = (direction * image).sum(axis=0)
+        step = np.where(active, _ratio(rho, curvature), 0)
         if not step.any():
             break
         Z = Z + step * direction
@@ -164,5 +164,5 @@ def conjugate_gradients(
 
 
 def _ratio(above: Floats, below: Floats) -> Floats:
-    """Return a quotient, 0 where the divisor is not positive."""
+    """Return a quotient, with 0 where the divisor is not positive."""
     return np.divide(above, below, out=np.zeros_like(above), where=below > 0)

@@ -1,34 +1,34 @@
-r"""The l1,∞ problem of Algorithm 1, from counts or from rows.
+r"""The l1,∞ problem of Algorithm 1, from pair counts or from rows.
 
 .. math:: \min_z \; \gamma(z) + \lambda \sum_i \max_k |z_i(k)|,
           \qquad \gamma(z) = z^T Q z - d^T z + \tfrac14 .
 
-*Mean form.* Two classes are coded ±½ in one column, which stands for both, K classes
-``e_Y − 1/K`` in K columns. With T for either, w = 1 for one column and ½ for K, and an
-intercept that is not penalised, ``γ = w·E‖T − b − WᵀZ‖²``. So the penalty here is
-``λ/(2w)``, and values are to be multiplied by ``2w``::
+*Mean form.* Two classes are coded ±½ in one column, which stands for both. K classes
+are coded ``e_Y − 1/K`` in K columns. Let T be either code, w = 1 for one column and ½
+for K. With an intercept b that is not penalised, ``γ = w·E‖T − b − WᵀZ‖²``. So the
+penalty here is ``λ/(2w)``, and objectives are multiplied by ``2w``::
 
     min_Z  ½ E‖T − WᵀZ‖²  +  penalty · Σ_i max |Z_i|
 
 *Step.* With the residual r = T − WᵀZ and the gradient ``G = E[W r]``, feature i alone
 is the problem of `block_step` with ``b = G_i + q Z_i``, q its probabilities. With an
-intercept the targets and W are centred, and so is the change of r after every step: the
+intercept, T and W are centred, and the change of r is centred after every step. The
 step is exact for the feature, then the intercept is exact.
 
-*Norms that need no look.* At a penalty, features with ``‖G_i‖₁ < penalty`` have no
-points. The categories of a feature exclude each other, so for any two residuals r, r'::
+*Bounds on norms.* At a penalty, features with ``‖G_i‖₁ < penalty`` have no points. The
+categories of a feature exclude each other, so for any two residuals r, r', summed over
+the columns of the target::
 
     | ‖G_i‖₁ − ‖G'_i‖₁ |  ≤  Σ_k |E[W_k (r − r')]|  ≤  E|r − r'|
 
-summed over the columns of the target. From rows, where a norm costs a pass over a
-column, the norms of most features are therefore known to be too small without computing
-them. This is exact: no feature is ever missed by it.
+From rows, a norm costs a pass over a column. With this bound most norms are known to be
+too small without that pass. This is exact: it never misses a feature.
 
-`CountsProblem` keeps G and updates it by columns of Q, `RowsProblem` keeps the
-residuals of the rows and never sees Q. Both give the same solutions. With D categories
-and n rows of d features, a pass over all features costs D² from counts, and some n·d of
-slower steps from rows: the shape decides (`cheaper_form`). Arrays of points, gradients
-and residuals have one row per column of the target.
+`CountsProblem` stores G and updates it by columns of Q. `RowsProblem` stores the
+residuals of the rows and never forms Q. Both give the same solutions. For D categories
+and n rows of d features, a pass over all features costs D² from counts, and n·d slower
+steps from rows; `cheaper_form` chooses. Arrays of points, gradients and residuals have
+one row per column of the target.
 """
 
 from __future__ import annotations
@@ -53,19 +53,19 @@ if TYPE_CHECKING:
 Floats = NDArray[np.float64]
 Places = NDArray[np.int64]
 
-# Steps that numpy takes in 0.4 s; to load the compiled passes takes 0.6 s.
+# numpy takes 0.4 s for so many steps; loading the compiled passes takes 0.6 s.
 FEW_STEPS = 10_000
-# Steps to expect for each feature and penalty. With fewer rows than categories the
-# points of many features add up to the same, and descent is slow.
+# Expected steps for each feature and penalty. With fewer rows than categories, points
+# of many features can have the same sum, and descent is slow.
 _STEPS = 10
 _STEPS_WIDE = 50
-_STEP_ROWS = 4_000  # so many take as long as all that is done once in a step
-# How many entries of Q are looked through in the time of one cell of a row. Measured:
-# adult (D = 7,587, d = 91, n = 34,189) takes 25 s from rows and 104 s from counts,
-# kr-vs-kp (3,066, 630, 2,237) 1.0 s and 0.3 s.
+_STEP_ROWS = 4_000  # rows that take as long as the fixed part of a step
+# Entries of Q that are read in the time of one cell of a row. Measured: adult (D =
+# 7,587, d = 91, n = 34,189) takes 25 s from rows and 104 s from counts; kr-vs-kp
+# (3,066, 630, 2,237) takes 1.0 s and 0.3 s.
 _ROW_STEP = 12
-_ROUNDING = 1e-9  # of a probability beside a category without rows
-_DUST = 1e-12  # of a difference of probabilities
+_ROUNDING = 1e-9  # rounding error of a probability in a category without rows
+_DIFFERENCE_ROUNDING = 1e-12  # rounding error of a difference of probabilities
 
 INDEFINITE = (
     "The marginals are not positive semidefinite, so no rows can have them: count "
@@ -76,12 +76,12 @@ INDEFINITE = (
 def block_step(b: Floats, q: Floats, penalty: float) -> Floats:
     """Return the minimiser of ``Σ ½ q_k z_k² − b_k z_k + penalty·max|z_k|``.
 
-    The indicators of a feature exclude each other, so that its problem falls apart but
-    for the largest point t: each z_k is ``b_k/q_k`` cut to [−t, t], and what the cuts
-    take away adds up to the penalty: ``Σ (|b_k| − q_k t)₊ = penalty``, or t is 0. That
-    sum is convex and piecewise linear, with corners at ``|b_k|/q_k``. With the first j
-    of them, in falling order, beyond t, t solves ``Σ|b| − t·Σq = penalty``; the right
-    j gives the largest of these t. Where q is 0, b must be 0.
+    The indicators of a feature exclude each other, so only the largest point t couples
+    the categories. Each z_k is ``b_k/q_k`` clipped to [−t, t]. Either t is 0, or the
+    clipped parts add up to the penalty: ``Σ (|b_k| − q_k t)₊ = penalty``. That sum is
+    convex and piecewise linear, with corners at ``|b_k|/q_k``. If the j largest corners
+    are beyond t, then t solves ``Σ|b| − t·Σq = penalty`` over these. The right j gives
+    the largest t. Where q is 0, b must be 0.
     """
     size = np.abs(b)
     t = 0.0
@@ -94,27 +94,27 @@ def block_step(b: Floats, q: Floats, penalty: float) -> Floats:
 
 
 class StepCounter:
-    """Steps of all problems that are solved together: many are compiled.
+    """Count the steps of problems that are solved together; many steps are compiled.
 
-    Only these count: the compiled passes add in another order, and no result may depend
-    on what else was solved before it.
+    Steps of earlier problems do not count. The compiled passes add in another order,
+    and a result must not depend on what was solved before.
     """
 
     def __init__(self) -> None:
         self.expected = self.taken = 0.0
 
     def kernels(self, more: float = 0) -> ModuleType | None:
-        """Return the compiled passes if so many more steps are too many for numpy."""
+        """Return the compiled passes, or None if numpy is fast enough for the steps."""
         self.taken += more
         few = max(self.expected, self.taken) <= FEW_STEPS
         return None if few else load("renyi.solvers.l1inf_kernels")
 
 
 def places_of(features: Places, sizes: Places) -> Places:
-    """Return the places of the categories of some features."""
-    kept = sizes[features]
-    shift = np.repeat(offsets(sizes)[features] - offsets(kept)[:-1], kept)
-    return np.asarray(np.arange(kept.sum()) + shift, np.int64)
+    """Return the positions of the categories of some features."""
+    own_sizes = sizes[features]
+    shift = np.repeat(offsets(sizes)[features] - offsets(own_sizes)[:-1], own_sizes)
+    return np.asarray(np.arange(own_sizes.sum()) + shift, np.int64)
 
 
 def _feature_norms(G: Floats, starts: Places) -> Floats:
@@ -125,18 +125,18 @@ def _feature_norms(G: Floats, starts: Places) -> Floats:
 class _Points:
     """Training data, and the current points of their features.
 
-    What it is over some features only (`restricted`), all others at rest, is a problem
-    of the same kind: there descent takes place, and `absorb` takes over what it finds.
+    `restricted` returns the problem over some features, with the points of all others
+    fixed. Descent runs on this smaller problem, and `absorb` copies its points back.
     """
 
     q: Floats  # probabilities of the categories
-    centre: Floats  # the same with an intercept, else 0
+    centre: Floats  # equal to q with an intercept, otherwise 0
     mean: Floats  # of the target; 0 without intercept
     z: Floats  # points, (C, D)
     state: Floats  # linear in the points: the gradient, or the residuals
-    past: tuple[Floats, Floats]  # points and state that `remember` kept
-    places: Places  # in the whole problem, of one over some features
-    step_length = 1.0  # in time, that of counts being 1
+    past: tuple[Floats, Floats]  # points and state that `remember` stored
+    places: Places  # positions of a restricted problem's categories in the whole one
+    step_length = 1.0  # time of a step; 1 is a step from counts
 
     def __init__(
         self,
@@ -155,7 +155,7 @@ class _Points:
         self.steps = steps or StepCounter()
 
     def remember(self) -> None:
-        """Keep points and state."""
+        """Store a copy of points and state."""
         self.past = self.z.copy(), self.state.copy()
 
     def intercept(self) -> Floats:
@@ -168,7 +168,7 @@ class _Points:
         return np.maximum.reduceat(size, self.starts[:-1])
 
     def _part(self, features: Places) -> Self:
-        """Return a copy that knows some features only."""
+        """Return a copy with some of the features only."""
         part = copy(self)
         part.sizes = self.sizes[features]
         part.starts = offsets(part.sizes)
@@ -180,12 +180,12 @@ class _Points:
 
 
 class CountsProblem(_Points):
-    """The problem from counts of pairs: the state is the gradient ``G = R − zA``.
+    """The problem from pair counts: the state is the gradient ``G = R − zA``.
 
     ``R = E[T W]`` and ``A = Q − centre centreᵀ`` are centred if there is an intercept.
-    Q (D, D) are the probabilities of pairs of categories, F (D, K) those of category
-    and class. Without intercept this is the paper's problem to the letter. `steps`
-    are those of the problems that are solved together with this one.
+    Q (D, D) has the probabilities of pairs of categories, F (D, K) those of category
+    and class. Without intercept this is the paper's problem. `steps` is shared by the
+    problems that are solved together.
     """
 
     def __init__(
@@ -216,12 +216,13 @@ class CountsProblem(_Points):
         self.variance = self.plain_variance - float(self.mean @ self.mean)
 
     def without(self, other: CountsProblem) -> CountsProblem:
-        """Return the problem of the other rows: counts add up."""
+        """Return the problem of the rows that are not in `other`, by subtraction."""
         left = self.n - other.n
-        pairs = ((self.Q, other.Q), (self.F, other.F), (self.priors, other.priors))
-        Q, F, priors = ((self.n * a - other.n * b) / left for a, b in pairs)
-        # What is left of categories without rows is rounding.
-        Q[np.abs(Q) < _DUST] = 0
+        Q = (self.n * self.Q - other.n * other.Q) / left
+        F = (self.n * self.F - other.n * other.F) / left
+        priors = (self.n * self.priors - other.n * other.priors) / left
+        # A category without rows is left with a rounding error.
+        Q[np.abs(Q) < _DIFFERENCE_ROUNDING] = 0
         return CountsProblem(Q, F, priors, self.sizes, left, steps=self.steps)
 
     def counted(self, features: Places) -> CountsProblem:
@@ -235,11 +236,11 @@ class CountsProblem(_Points):
         return CountsProblem(Q, F, self.priors, sizes, self.n, steps=self.steps)
 
     def move_to(self, z: Floats) -> None:
-        """Take these points, with their state."""
-        held = np.flatnonzero(z.any(axis=0))
-        some = z[:, held]
-        back = np.outer(some @ self.centre[held], self.centre)
-        self.state = np.asarray(self.R - some @ self.Q[held] + back)
+        """Set the points, and compute the state."""
+        nonzero = np.flatnonzero(z.any(axis=0))
+        points = z[:, nonzero]
+        centring = np.outer(points @ self.centre[nonzero], self.centre)
+        self.state = np.asarray(self.R - points @ self.Q[nonzero] + centring)
         self.z = z
 
     def norms(self, threshold: float) -> Floats:
@@ -252,7 +253,7 @@ class CountsProblem(_Points):
         return fit - float(np.vdot(state, z)), fit
 
     def restricted(self, features: Places) -> Self:
-        """Return the problem over some features, all others at rest; Q is centred."""
+        """Return the problem over some features, all others fixed; its Q is centred."""
         part = self._part(features)
         own = part.places
         part.Q = self.Q[np.ix_(own, own)] - np.outer(part.centre, part.centre)
@@ -263,7 +264,7 @@ class CountsProblem(_Points):
         return part
 
     def absorb(self, part: _Points) -> None:
-        """Take over the points of a restricted problem; compute the gradient anew."""
+        """Copy the points of a restricted problem, and recompute the gradient."""
         self.z[:, part.places] = part.z
         self.move_to(self.z)
 
@@ -284,23 +285,23 @@ class CountsProblem(_Points):
         return self.q
 
     def risks(self, path: LassoPath) -> Floats:
-        """Return γ of every solution of a path, which may be of other rows."""
-        total = []
+        """Return γ of every solution of a path, which may be from other rows."""
+        squares = []
         for z, b in path.solutions():
-            held = np.flatnonzero(z.any(axis=1))
-            z = z[held]
-            Q = self.Q[np.ix_(held, held)]
-            R = self.plain_R[:, held]
-            own = np.vdot(z, Q @ z) + 2 * b @ (self.q[held] @ z) + b @ b
+            nonzero = np.flatnonzero(z.any(axis=1))
+            z = z[nonzero]
+            Q = self.Q[np.ix_(nonzero, nonzero)]
+            R = self.plain_R[:, nonzero]
+            score_square = np.vdot(z, Q @ z) + 2 * b @ (self.q[nonzero] @ z) + b @ b
             cross = np.vdot(R.T, z) + b @ self.plain_mean
-            total.append(self.plain_variance - 2 * cross + own)
-        return self.weight * np.array(total)
+            squares.append(self.plain_variance - 2 * cross + score_square)
+        return self.weight * np.array(squares)
 
 
 class RowsProblem(_Points):
     """The problem from rows: the state is their weighted residuals; Q is never formed.
 
-    `codes` (d, n) are below the features' sizes, weights are positive.
+    `codes` (d, n) must be smaller than the features' sizes, and weights positive.
     """
 
     def __init__(
@@ -332,16 +333,16 @@ class RowsProblem(_Points):
 
     def part(self, sample_weight: Floats) -> RowsProblem:
         """Return the rows whose weight is not zero, with these weights."""
-        held = np.flatnonzero(sample_weight)
-        left = sample_weight[held]
-        weights = None if (left == 1).all() else left
+        chosen = np.flatnonzero(sample_weight)
+        positive = sample_weight[chosen]
+        weights = None if (positive == 1).all() else positive
         return RowsProblem(
-            self.codes[:, held], self.sizes, self.y[held], self.n_classes, weights,
+            self.codes[:, chosen], self.sizes, self.y[chosen], self.n_classes, weights,
             steps=self.steps,
         )  # fmt: skip
 
     def counted(self, features: Places | None = None) -> CountsProblem:
-        """Return the problem from the counts of some features, by default of all."""
+        """Count pairs; return the problem of some features, by default of all."""
         own = slice(None) if features is None else features
         codes = self.codes[own]
         sizes = self.sizes[own]
@@ -354,7 +355,7 @@ class RowsProblem(_Points):
         return CountsProblem(Q, F, priors, sizes, self.n, steps=self.steps)
 
     def _prepare(self) -> None:
-        """Compute what only paths need."""
+        """Compute the attributes that only paths need."""
         self.step_length = 1 + self.target.size / _STEP_ROWS
         compiled = self.steps.kernels()
         if compiled is None:
@@ -372,7 +373,7 @@ class RowsProblem(_Points):
         self.bounded_state = np.zeros_like(self.target)
 
     def move_to(self, z: Floats) -> None:
-        """Take these points, with their state."""
+        """Set the points, and compute the state."""
         self.z = z
         self.state = self.shares * (self.target - self._scores(z, self.intercept()))
 
@@ -385,7 +386,7 @@ class RowsProblem(_Points):
         return scores
 
     def norms(self, threshold: float) -> Floats:
-        """Return ‖G_i‖₁, or for those below the threshold something between."""
+        """Return ‖G_i‖₁; below the threshold, an upper bound below the threshold."""
         self._loosen()
         own = self.features
         stale = np.flatnonzero((self.bounds[own] >= threshold) & ~self.exact[own])
@@ -395,17 +396,17 @@ class RowsProblem(_Points):
         return self.bounds[own]
 
     def _loosen(self) -> None:
-        """Turn norms at the residuals last seen into bounds at those of now."""
-        seen = self.bounded_state
-        size = float(np.vdot(seen, seen))
-        # Nothing is left to explain, or never was, if all rows are of one class.
-        scale = float(np.vdot(self.state, seen)) / size if size > 0 else 1.0
-        moved = float(np.abs(self.state - scale * seen).sum())
-        if moved > 0 or scale != 1:
+        """Turn norms at earlier residuals into bounds at the current residuals."""
+        earlier = self.bounded_state
+        size = float(np.vdot(earlier, earlier))
+        # The size is 0 if the fit is perfect, or if all rows have one class.
+        scale = float(np.vdot(self.state, earlier)) / size if size > 0 else 1.0
+        change = float(np.abs(self.state - scale * earlier).sum())
+        if change > 0 or scale != 1:
             self.bounds *= abs(scale)
-            self.bounds += moved
+            self.bounds += change
             self.exact[:] = False
-            seen[...] = self.state
+            earlier[...] = self.state
 
     def _exact_norms(self, features: Places) -> Floats:
         compiled = self.steps.kernels()
@@ -424,8 +425,8 @@ class RowsProblem(_Points):
         return residual, float(np.vdot(state, self.centred_target))
 
     def restricted(self, features: Places) -> Self:
-        """Return the problem over some features, all others at rest."""
-        # Residuals and norms are shared: a step of the part is a step of the whole.
+        """Return the problem over some features, all others fixed."""
+        # The two share residuals and norms: a step of one is a step of the other.
         part = self._part(features)
         part.codes = self.codes[features]
         part.features = self.features[features]
@@ -433,13 +434,14 @@ class RowsProblem(_Points):
         return part
 
     def absorb(self, part: _Points) -> None:
-        """Take over the points of a restricted problem."""
+        """Copy the points of a restricted problem."""
         self.z[:, part.places] = part.z
 
     def _compiled_passes(
         self, kernels: Any, active: Places, penalty: float, *out: Floats
     ) -> None:
-        # Equal weights are one number, which spares the compiled loop a stream.
+        # Pass equal weights as one number, so that the compiled loop reads one array
+        # less.
         equal = bool((self.shares == self.shares[0]).all())
         shares = self.shares[:1] if equal else self.shares
         own = self.codes, shares, self.q, self.starts
@@ -453,7 +455,7 @@ class RowsProblem(_Points):
 
     def _move(self, i: int, own: slice, change: Floats) -> None:
         if self.fit_intercept:
-            # The intercept follows at once.
+            # Adjust the intercept in the same step.
             change = change - (change @ self.q[own])[:, None]
         moved = self.shares * change[:, self.codes[i]]
         np.subtract(self.state, moved, out=self.state)
@@ -463,7 +465,7 @@ class RowsProblem(_Points):
         return label_sums(self.codes, self.sizes, self.shares[:, None])[:, 0]
 
     def risks(self, path: LassoPath) -> Floats:
-        """Return γ of every solution of a path, which may be of other rows."""
+        """Return γ of every solution of a path, which may be from other rows."""
         squares = [
             self.shares @ ((self.target - self._scores(z.T, b)) ** 2).sum(axis=0)
             for z, b in path.solutions()
@@ -471,7 +473,7 @@ class RowsProblem(_Points):
         return self.weight * np.array(squares)
 
     def errors(self, path: LassoPath) -> Floats:
-        """Return the share of rows that the rule map gets wrong, by penalty."""
+        """Return the error rate of the rule map, by penalty."""
         wrong = []
         for z, b in path.solutions():
             scores = self._scores(z.T, b)
@@ -485,14 +487,15 @@ Problem = CountsProblem | RowsProblem
 
 
 def cheaper_form(rows: RowsProblem) -> Problem:
-    """Return the problem from the counts of the rows, if that makes paths faster."""
+    """Return the form of the problem, from counts or rows, that makes paths faster."""
     D = int(rows.sizes.sum())
     (d, n) = rows.codes.shape
-    return rows.counted() if n >= D and _ROW_STEP * n * d >= D**2 else rows
+    counts_are_faster = n >= D and _ROW_STEP * n * d >= D**2
+    return rows.counted() if counts_are_faster else rows
 
 
 def begin(problem: Problem, n_penalties: int = 1) -> None:
-    """Put all features at rest; so many penalties will follow."""
+    """Set all points to 0, before solving for `n_penalties` penalties."""
     wide = isinstance(problem, RowsProblem) and problem.starts[-1] > len(problem.y)
     steps = (_STEPS_WIDE if wide else _STEPS) * n_penalties * len(problem.sizes)
     problem.steps.expected = max(problem.steps.expected, float(steps))

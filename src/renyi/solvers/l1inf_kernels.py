@@ -1,8 +1,8 @@
 """Compiled passes of block coordinate descent, present with the extra ``fast``.
 
 The caller is :mod:`renyi.solvers.l1inf`, whose numpy forms do the same up to rounding.
-Sums may be added in any order here, so that they vectorise; hence the problem
-alone decides when these are used, not what was solved before it.
+Sums are added in any order here, so that they vectorise. The choice between the two
+therefore depends on the problem alone, not on what was solved before it.
 
 Arrays of points and gradients have one row per column of the target: shape (C, D).
 """
@@ -15,7 +15,7 @@ import numpy as np
 
 from renyi.counting.compiled import compile_loop
 
-# What a vectorised sum needs: no order of additions, no care for the sign of zero.
+# Flags for vectorised sums: additions in any order, no distinction of −0 and 0.
 _SUMS = {"reassoc", "nsz", "contract"}
 FEW = 8  # categories up to which comparing beats scattering
 FOUR = 4  # categories up to which choices beat lookups
@@ -27,7 +27,7 @@ _compiled = partial(compile_loop, fastmath=_SUMS)
 def largest_point(b, q, penalty):  # type: ignore[no-untyped-def]
     """Return t with ``Σ (|b| − q t)₊ = penalty``; 0 if there is none.
 
-    Newton's method from 0: φ is convex, so it climbs from corner to corner.
+    Newton's method from 0: the sum is convex, so the steps go from corner to corner.
     """
     t = 0.0
     for _ in range(b.size + 2):
@@ -71,11 +71,11 @@ def sum_of(values):  # type: ignore[no-untyped-def]
 
 @_compiled
 def sums_by_code(codes, values, total, out):  # type: ignore[no-untyped-def]
-    """Write the sum of the values of each code to `out`; `total` is that of all.
+    """Write the sum of the values of each code to `out`; `total` is the sum of all.
 
-    One or three sums in one go: two would be compiled to a switch, which does not
-    vectorise. The last of two or four codes comes by difference: its rounding error is
-    that of the total, some 1e-16.
+    A loop computes one or three sums: two would be compiled to a switch, which does not
+    vectorise. The last of two or four codes is a difference. Its rounding error is that
+    of the total, about 1e-16.
     """
     m = out.size
     if m == 2:
@@ -116,7 +116,7 @@ def sums_by_code(codes, values, total, out):  # type: ignore[no-untyped-def]
 def subtract_by_code(codes, weights, change, values):  # type: ignore[no-untyped-def]
     """Subtract the weighted change of each row's code from its value.
 
-    A single weight stands for all rows.
+    A single weight applies to all rows.
     """
     m = change.size
     if m > FOUR:
@@ -177,7 +177,7 @@ def row_passes(  # type: ignore[no-untyped-def]
                 for k in range(mass.size):
                     mean += mass[k] * change[c, k]
                 if centred:
-                    # The intercept follows at once, and the total stays.
+                    # Adjust the intercept in the same step; the total stays the same.
                     for k in range(mass.size):
                         change[c, k] -= mean
                 else:
@@ -214,7 +214,7 @@ def row_sums(codes, starts, values, out):  # type: ignore[no-untyped-def]
 def gram_passes(  # type: ignore[no-untyped-def]
     A, q, starts, active, penalty, z, G, points, states
 ):
-    """Do the same where ``G = R − A z`` is kept instead of the rows' residuals."""
+    """Do the same as `row_passes`, with ``G = R − A z`` as the state."""
     widest = np.max(starts[1:] - starts[:-1])
     b_all, change_all = np.empty((2, z.shape[0], widest))
     for p in range(points.shape[0]):

@@ -2,34 +2,34 @@ r"""A path of penalties: solutions of the l1,∞ problem, and the order of entry
 
 *From penalty to penalty.* Above ``λ_max = max_i ‖dvec_i‖₁`` all points are 0. Each λ
 starts from the solution before it. The solution is a piecewise linear function of the
-penalty, so that the line through the last two solutions foretells the next one well, as
-long as no feature enters or leaves. Only those features are moved that had points, and
-those with ``‖G_i‖₁ ≥ penalty`` (`renyi.solvers.l1inf`); afterwards the norms of all
-features are checked, and any above the penalty join. (The sequential strong rule lowers
-the threshold to 2·penalty − previous, so that fewer come late; but it lets in several
-times as many.) The duality gap over *all* features says when to stop.
+penalty. So the line through the last two solutions predicts the next one well, as long
+as no feature enters or leaves. Descent moves only features that had points, and those
+with ``‖G_i‖₁ ≥ penalty`` (`renyi.solvers.l1inf`). Afterwards the norms of all features
+are checked, and any above the penalty join. (The sequential strong rule lowers the
+threshold to 2·penalty − previous. Fewer features then join late, but it admits several
+times as many.) Descent stops by the duality gap over *all* features.
 
 *Gap.* ``a·r`` is feasible for the dual if ``|a| ≤ penalty/max_i ‖G_i‖₁``, and best at
 ``a = E[rT]/E[r²]`` within these limits; its value is ``a E[rT] − ½a² E[r²]``.
 
-*Extrapolation.* Passes converge linearly. Every few of them the combination of the last
-points whose combined change is smallest (Anderson) is tried, and kept if its objective
-is smaller.
+*Extrapolation.* Passes converge linearly. After every few passes, the combination of
+the last points with the smallest combined change (Anderson) is tried. It replaces the
+points if its objective is smaller.
 
-*Order of entry.* Penalties are few, so that several features may enter between two of
-them. A first, coarse path finds these steps, and the path that counts takes smaller
-ones there. Near the largest penalty little is explained yet, and a gap that is small
-beside the objective is large beside what the features are worth: one that hardly
-differs from another, such as a pair of columns that shares a column with it, may hold
-points of the other's. So the upper part of the path is solved again with a gap close to
-rounding, and with ever smaller steps where several features enter at once. It is cheap
-there, since few features have points.
+*Order of entry.* There are few penalties, so several features may enter between two of
+them. A first, coarse path finds such intervals, and the final path takes smaller steps
+there. Near the largest penalty little is explained yet. A gap that is small compared
+with the objective is then large compared with the gain of a feature. A feature may even
+have points that belong to a similar one, such as a pair of columns that shares a column
+with it. So the upper part of the path is solved again, with a gap close to rounding and
+with smaller steps where several features enter at once. Few features have points there,
+so this takes little time.
 
-What still enters together within a thousandth of a penalty is ordered by its largest
-point, and in the order of the table if these are about equal as well. Such ties are
-real. A feature enters when :math:`\sum_k |E[W_{ik}(T - s)]|` reaches the penalty, and
-for a pair of columns this is the same as for one of the two columns alone, as long as
-the other one turns no sign.
+Features that still enter together, within a thousandth of a penalty, are ordered by
+their largest point. If these are about equal, the order is that of the table. Such ties
+are real. A feature enters when :math:`\sum_k |E[W_{ik}(T - s)]|` reaches the penalty.
+For a pair of columns this sum is that of one of its columns alone, as long as the other
+column changes no sign.
 """
 
 from __future__ import annotations
@@ -51,36 +51,36 @@ RATIO = 0.01
 TOL = 1e-4
 MAX_PASSES = 30_000
 
-_PASSES = 5  # between two looks at the gap
+_PASSES = 5  # between two checks of the gap
 _GAP_ROUNDING = 1e-14  # error of a gap; targets have variance 1 at most
-# A mean square below this is no rounding: no rows have these marginals.
+# A mean square below this is not a rounding error: no rows have these marginals.
 _NEGATIVE = -1e-9
-_NOTHING = 1e-9  # a largest penalty below this is rounding
+_ZERO_PENALTY = 1e-9  # a largest penalty below this is rounding
 
 _COARSE = 1e-2  # relative gap of the first path
 _EXTRA = 30  # penalties added where several features enter at once
-_LEAST_RATIO = 1e-3  # how far down to look for more features
-_ROUNDING = 1e-12  # of a probability
+_LEAST_RATIO = 1e-3  # smallest penalty, relative to the largest
+_ROUNDING = 1e-12  # rounding error of a probability
 
-_UPPER = 0.2  # of the largest penalty: above it the path is solved again
-_EXACTLY = 1e-8  # relative gap there
-_UPPER_PASSES = 10_000  # for each penalty there
-_ROUNDS = 5  # of smaller steps there
-_APART = 1e-3  # penalties that differ by less, relatively, are not told apart
-_EQUAL = 0.05  # nor are points just after an entry
+_UPPER = 0.2  # share of the largest penalty above which the path is solved again
+_EXACTLY = 1e-8  # relative gap of the upper part
+_UPPER_PASSES = 10_000  # for each penalty of the upper part
+_ROUNDS = 5  # how often the upper part is refined
+_APART = 1e-3  # a smaller relative difference of penalties counts as a tie
+_EQUAL = 0.05  # a smaller relative difference of points at entry counts as a tie
 
 
 @dataclass(frozen=True, eq=False)
 class LassoPath:
     """Solutions for a decreasing sequence of L penalties; one column for two classes.
 
-    `objectives` are γ(z) + λ Σ max|z_i|, `gaps` how far above the optimum they are at
-    most; the gap asked for, relative to the objective, is `tol`.
+    `objectives` are γ(z) + λ Σ max|z_i|, and `gaps` bound their distance from the
+    optimum. `tol` is the requested gap, relative to the objective.
     """
 
     lambdas: Floats
     z: Floats  # points of all categories, (L, D) or (L, D, K)
-    intercepts: Floats  # (L,) or (L, K); 0 if none was asked for
+    intercepts: Floats  # (L,) or (L, K); 0 without fit_intercept
     objectives: Floats
     gaps: Floats
     active: NDArray[np.bool_]  # which features have points, (L, d)
@@ -123,10 +123,10 @@ class LassoPath:
 def duality_gap(
     problem: Problem, penalty: float, points: float, steepest: float
 ) -> tuple[float, float]:
-    """Return the objective, and how far above the optimum it is at most.
+    """Return the objective, and an upper bound on its distance from the optimum.
 
-    `points` is the sum of the features' largest points, `steepest` the largest ‖G_i‖₁
-    or something larger.
+    `points` is the sum of the features' largest points, `steepest` an upper bound on
+    the largest ‖G_i‖₁.
     """
     residual, fit = problem.residual_moments(problem.z, problem.state)
     if residual < _NEGATIVE:
@@ -152,7 +152,8 @@ def descend(part: Problem, penalty: float, tol: float, max_passes: int) -> int:
         if gap <= tol * value + _GAP_ROUNDING or used >= max_passes:
             return used
         if used:
-            # Not after the last pass: a combination may revive features at rest.
+            # Not after the last pass: a combination can give points to a feature that
+            # has none.
             _extrapolate(part, penalty, points, states)
             largest = part.largest_points()
         active = np.flatnonzero((largest > 0) | (norms > penalty))
@@ -163,10 +164,10 @@ def descend(part: Problem, penalty: float, tol: float, max_passes: int) -> int:
 
 
 def _extrapolate(part: Problem, penalty: float, points: Floats, states: Floats) -> None:
-    """Replace the points by a combination of the last ones if that is better."""
+    """Replace the points by a combination of the last ones if it is better."""
     changes = np.diff(points.reshape(len(points), -1), axis=0)
     products = changes @ changes.T
-    # A little of the identity keeps the system solvable once changes are parallel.
+    # With a little of the identity, the system stays solvable if changes are parallel.
     products.flat[:: len(products) + 1] += 1e-12 * products.trace() + 1e-300
     weights = np.linalg.solve(products, np.ones(len(products)))
     weights /= weights.sum()
@@ -176,26 +177,27 @@ def _extrapolate(part: Problem, penalty: float, points: Floats, states: Floats) 
 
 
 def _adopt(part: Problem, penalty: float, z: Floats, state: Floats) -> None:
-    """Take over other points, with their state, if their objective is smaller."""
-    now, then = (
-        part.residual_moments(points, s)[0] / 2
-        + penalty * float(part.largest_points(points).sum())
-        for points, s in ((part.z, part.state), (z, state))
-    )
-    if then < now:
+    """Replace points and state by others if their objective is smaller."""
+    current = _objective(part, penalty, part.z, part.state)
+    if _objective(part, penalty, z, state) < current:
         part.z[...] = z
         part.state[...] = state
+
+
+def _objective(part: Problem, penalty: float, z: Floats, state: Floats) -> float:
+    residual, _ = part.residual_moments(z, state)
+    return residual / 2 + penalty * float(part.largest_points(z).sum())
 
 
 # ---- from penalty to penalty
 
 
 def penalty_grid(problem: Problem, n_lambdas: int, ratio: float) -> Floats:
-    """Return penalties, from the smallest that leaves no feature to `ratio` of that."""
+    """Return penalties, from the smallest without any feature down to `ratio` of it."""
     begin(problem)
     top = 2 * problem.weight * float(problem.norms(0.0).max())
-    # Where no feature says anything, any penalty will do.
-    top = top if top > _NOTHING else 1.0
+    # If no feature is informative, the penalties do not matter.
+    top = top if top > _ZERO_PENALTY else 1.0
     return np.asarray(top * np.geomspace(1, ratio, n_lambdas))
 
 
@@ -206,32 +208,35 @@ def solve_path(
     max_passes: int = MAX_PASSES,
     quiet: bool = False,
 ) -> LassoPath:
-    """Solve the l1,∞ problem for penalties that are positive and fall.
+    """Solve the l1,∞ problem for positive, decreasing penalties.
 
-    Each until the duality gap is at most `tol` times the objective; after `max_passes`
-    over the active features it is given up, with a `ConvergenceWarning` unless `quiet`.
+    Each is solved until the duality gap is at most `tol` times the objective. After
+    `max_passes` over the active features the solver gives up, with a
+    `ConvergenceWarning` unless `quiet`.
     """
     begin(problem, len(lambdas))
-    L, (columns, D), scale = len(lambdas), problem.z.shape, 2 * problem.weight
+    L = len(lambdas)
+    columns, D = problem.z.shape
+    scale = 2 * problem.weight
     z = np.zeros((L, D, columns))
     intercepts = np.zeros((L, columns))
     active = np.zeros((L, len(problem.sizes)), bool)
     values = np.zeros((L, 2))
     used = np.zeros(L, np.int64)
     penalties = (lambdas / scale).tolist()
-    # Where the path starts, all norms are below this.
+    # The smallest penalty at which all points are 0.
     before = last = max(float(problem.norms(0.0).max()), penalties[0])
-    held = past = np.empty(0, np.int64)
+    with_points = earlier = np.empty(0, np.int64)
     for k, penalty in enumerate(penalties):
-        working = screened(problem, penalty, held, past)
+        working = screened(problem, penalty, with_points, earlier)
         ahead = (last - penalty) / (before - last) if before > last else 0.0
-        past = held
-        held, values[k], used[k] = _solve_one(
+        earlier = with_points
+        with_points, values[k], used[k] = _solve_one(
             problem, working, penalty, ahead, tol, max_passes
         )
         z[k] = problem.z.T
         intercepts[k] = problem.intercept()
-        active[k, held] = True
+        active[k, with_points] = True
         before = last
         last = penalty
     objectives, gaps = scale * values.T
@@ -255,11 +260,12 @@ def solve_path(
 
 
 def screened(
-    problem: Problem, penalty: float, held: Places, past: Places
+    problem: Problem, penalty: float, last: Places, earlier: Places
 ) -> NDArray[np.bool_]:
-    """Choose features by their norms; those of the last two solutions stay."""
+    """Choose features by their norms, and the features of the last two solutions."""
     working = np.asarray(problem.norms(penalty) >= penalty)
-    working[held] = working[past] = True
+    working[last] = True
+    working[earlier] = True
     return working
 
 
@@ -271,34 +277,35 @@ def _solve_one(
     tol: float,
     max_passes: int,
 ) -> tuple[Places, tuple[float, float], int]:
-    """Solve for one penalty: features with points, objective and gap, passes.
+    """Solve for one penalty; return features with points, (objective, gap), passes.
 
-    `working` grows by the features that turn out to matter. `ahead` is how far to
+    Features that turn out to matter are added to `working`. `ahead` is how far to
     follow the line through the last two solutions.
     """
     used = 0
     inner = tol
     points = 0.0
-    held = np.empty(0, np.int64)
+    with_points = np.empty(0, np.int64)
     while True:
         chosen = np.flatnonzero(working)
         if chosen.size:
             part = problem.restricted(chosen)
             if ahead > 0:
                 problem.remember()
-                then_z, then = part.past
-                z = part.z + ahead * (part.z - then_z)
-                _adopt(part, penalty, z, part.state + ahead * (part.state - then))
+                past_z, past_state = part.past
+                z = part.z + ahead * (part.z - past_z)
+                state = part.state + ahead * (part.state - past_state)
+                _adopt(part, penalty, z, state)
             ahead = 0.0
             used += descend(part, penalty, inner, max_passes - used)
             problem.absorb(part)
             largest = part.largest_points()
             points = float(largest.sum())
-            held = chosen[largest > 0]
+            with_points = chosen[largest > 0]
         norms = problem.norms(penalty)
         value, gap = duality_gap(problem, penalty, points, float(norms.max()))
         if gap <= tol * value + _GAP_ROUNDING or used >= max_passes:
-            return held, (value, gap), used
+            return with_points, (value, gap), used
         late = (norms > penalty) & ~working
         working |= late
         if not late.any():
@@ -309,9 +316,9 @@ def _solve_one(
 
 
 def grid_down_to(grid: Floats, least: float) -> Floats:
-    """Return the penalties of a path above some penalty, and this one.
+    """Return the penalties of a path above `least`, and `least` itself.
 
-    The path goes on as far as needed, in steps as before down to a thousandth of the
+    The path continues as far as needed, in equal steps down to a thousandth of the
     largest penalty.
     """
     if least < grid[-1]:
@@ -324,7 +331,7 @@ def grid_down_to(grid: Floats, least: float) -> Floats:
 
 
 def _longer(grid: Floats) -> Floats:
-    """Go on to smaller penalties, in steps as before."""
+    """Continue a grid to smaller penalties, in equal steps."""
     step = grid[1] / grid[0]
     least = _LEAST_RATIO * grid[0]
     count = max(int(np.ceil(np.log(least / grid[-1]) / np.log(step) - 1e-9)), 0)
@@ -332,9 +339,9 @@ def _longer(grid: Floats) -> Floats:
 
 
 def _refined(problem: Problem, grid: Floats, at_least: int) -> Floats:
-    """Add penalties where a coarse path sees several features enter at once.
+    """Add penalties where several features enter a coarse path at once.
 
-    It ends after `at_least` features; 0 for all penalties.
+    The grid ends after `at_least` features; with 0 it covers all penalties.
     """
     coarse = solve_path(problem, grid, _COARSE)
     if coarse.active.any(axis=0).sum() < at_least:
@@ -343,7 +350,7 @@ def _refined(problem: Problem, grid: Floats, at_least: int) -> Floats:
     entering = _counts_of_entries(coarse)
     if at_least:
         reached = np.flatnonzero(np.cumsum(entering) >= at_least)
-        # A step more, since the path is a coarse one.
+        # One step more, because the path is coarse.
         grid = grid[: int(reached[0]) + 2 if reached.size else None]
     pieces = [grid[:1]]
     left = _EXTRA
@@ -355,9 +362,9 @@ def _refined(problem: Problem, grid: Floats, at_least: int) -> Floats:
 
 
 def _counts_of_entries(path: LassoPath) -> Places:
-    """Return how many features have points for the first time, at each penalty."""
-    seen = np.logical_or.accumulate(path.active, axis=0).sum(axis=1)
-    return np.asarray(np.diff(seen, prepend=0), np.int64)
+    """Return the number of features that first have points, at each penalty."""
+    entered = np.logical_or.accumulate(path.active, axis=0).sum(axis=1)
+    return np.asarray(np.diff(entered, prepend=0), np.int64)
 
 
 def solve_entries(
@@ -367,10 +374,10 @@ def solve_entries(
     at_least: int = 0,
     max_passes: int = MAX_PASSES,
 ) -> LassoPath:
-    """Return the path over some penalties, and over more where features enter together.
+    """Return the path over a grid, with more penalties where features enter together.
 
-    With `at_least`, it ends after so many features, and goes on to smaller penalties
-    for them.
+    With `at_least`, the path ends after so many features; it continues to smaller
+    penalties if necessary.
     """
     end = _longer(grid)[-1]
     requested = at_least
@@ -381,42 +388,44 @@ def solve_entries(
         entered = int(path.active.any(axis=0).sum())
         if entered >= at_least or path.lambdas[-1] <= end * (1 + 1e-9):
             return path
-        # The coarse path ended too soon: it saw features enter that do not.
+        # The coarse path ended too soon: some features entered only there.
         requested *= 2
 
 
 def sharpened(problem: Problem, path: LassoPath) -> LassoPath:
-    """Return the path, its upper part solved exactly, in smaller steps if needed."""
+    """Solve the upper part of a path again, exactly and in smaller steps if needed."""
     upper = path.lambdas[path.lambdas >= _UPPER * path.lambdas[0]]
     for _ in range(_ROUNDS):
-        # It is enough that the gap asked for is reached, see below.
-        sure = solve_path(problem, upper, _EXACTLY, _UPPER_PASSES, quiet=True)
+        # Quiet, because reaching the gap of the path is enough; see below.
+        exact = solve_path(problem, upper, _EXACTLY, _UPPER_PASSES, quiet=True)
         above = upper[:-1]
         below = upper[1:]
-        entering = _counts_of_entries(sure)[1:]
+        entering = _counts_of_entries(exact)[1:]
         crowded = (entering > 1) & (above > (1 + _APART) * below)
         if not crowded.any():
             break
         parts = np.array([0.25, 0.5, 0.75])[:, None]
         closer = above[crowded] ** (1 - parts) * below[crowded] ** parts
         upper = np.sort(np.append(upper, closer))[::-1]
-    sure = replace(sure, tol=path.tol)
-    if not sure.converged:
+    exact = replace(exact, tol=path.tol)
+    if not exact.converged:
         return path
-    rest = path.lambdas < sure.lambdas[-1]
-    both = {name: (vars(sure)[name], values) for name, values in vars(path).items()}
-    tol = both.pop("tol")[0]
-    joined = {name: np.concatenate([a, b[rest]]) for name, (a, b) in both.items()}
-    return LassoPath(**joined, tol=tol)
+    rest = path.lambdas < exact.lambdas[-1]
+    names = [name for name in vars(path) if name != "tol"]
+    joined = {
+        name: np.concatenate([getattr(exact, name), getattr(path, name)[rest]])
+        for name in names
+    }
+    return LassoPath(**joined, tol=path.tol)
 
 
 # ---- the order of entry
 
 
 def entries(path: LassoPath, sizes: Places) -> tuple[Places, Places]:
-    """Return the features that enter, in order, and at which penalty each does.
+    """Return the features that enter, in order, and the index of each one's penalty.
 
-    By entry, then by size of points, what is about equal in the order of the table.
+    The order is by entry, then by size of points, then that of the table.
     """
     ever = np.flatnonzero(path.active.any(axis=0))
     first = path.active[:, ever].argmax(axis=0)
@@ -434,27 +443,27 @@ def entries(path: LassoPath, sizes: Places) -> tuple[Places, Places]:
 def unentered(
     problem: Problem, path: LassoPath, order: Places, at_least: int
 ) -> Places:
-    """Return features without points that may be needed to make up the number."""
+    """Return features without points that may be needed to reach `at_least`."""
     if at_least <= 0 and len(order):
         return np.empty(0, np.int64)
     problem.move_to(np.ascontiguousarray(path.solutions()[-1][0].T))
     norms = problem.norms(0.0)
     norms[order] = -1
-    # Equal but for rounding is equal: duplicated columns come in their order.
+    # Rounding makes duplicated columns equal, so that they stay in their order.
     places = np.arange(len(norms))
     ranked = np.lexsort((places, problem.sizes == 1, -norms.round(12)))
-    # As many as are asked for, should all that entered be copies of one feature.
+    # All that entered may be copies of one feature, so return as many as requested.
     count = min(max(at_least, 1), len(norms) - len(order))
     return np.asarray(ranked[:count], np.int64)
 
 
 def functions_of_earlier(Q: Floats, sizes: Places) -> NDArray[np.bool_]:
-    """Return which features are functions of one before them.
+    """Return which features are functions of an earlier feature.
 
-    Each category of the one before occurs with a single category of such a feature.
+    Each category of the earlier one occurs with a single category of such a feature.
     """
-    there = (Q > _ROUNDING).astype(np.int32)
+    occurs = (Q > _ROUNDING).astype(np.int32)
     starts = offsets(sizes)[:-1]
-    cells = np.add.reduceat(np.add.reduceat(there, starts, axis=0), starts, axis=1)
+    cells = np.add.reduceat(np.add.reduceat(occurs, starts, axis=0), starts, axis=1)
     functions = cells == np.diag(cells)[:, None]
     return np.asarray(np.triu(functions, 1).any(axis=0))

@@ -1,19 +1,19 @@
-r"""How well scores rank and predict: AUC and log loss, from arrays.
+r"""Metrics of scores: AUC and log loss, from arrays.
 
-* **AUC** is the share of pairs (case, control) that the score ranks rightly, ties half.
-  Its variance after DeLong et al. (1988): with V₁(i) the share of controls below case i
-  and V₀(j) that of cases above control j, ``var = S²(V₁)/n₁ + S²(V₀)/n₀``. The interval
-  is symmetric in log-odds. If no pair is misranked, that variance is 0 and no interval;
-  then m = min(n₁, n₀) independent pairs were all right, which has the chance AUC^m, so
-  ``AUC ≥ ((1 − confidence)/2)^(1/m)``.
-* **AUC of left-out scores.** Sample i is scored by a fit that has seen sample j, and j
-  by one that has seen i, so that scores are not independent. Let r be the share of
+* **AUC** is the share of pairs (case, control) in the right order; ties count half.
+  Its variance is that of DeLong et al. (1988): ``var = S²(V₁)/n₁ + S²(V₀)/n₀``, where
+  V₁(i) is the share of controls below case i, and V₀(j) that of cases above control j.
+  The interval is symmetric in log-odds. If all pairs are in the right order, that
+  variance is 0 and gives no interval. Then m = min(n₁, n₀) independent pairs are right,
+  which has the probability AUC^m, so ``AUC ≥ ((1 − confidence)/2)^(1/m)``.
+* **AUC of left-out scores.** Sample i is scored by a fit that contains sample j, and j
+  by one that contains i, so the scores are not independent. Let r be the share of
   signal in the squared length of the points. To first order the variance is DeLong's
   times ``r(2 − r)² + 2(1 − r)``: 2 without signal, at most 2.27, and 1 if the points
-  are known. `left_out_auc` takes 1.5² = 2.25 for all r. In simulations it then covers
+  are known. `left_out_auc` uses 1.5² = 2.25 for all r. In simulations it then covers
   both the AUC of this fit and the mean AUC of such fits. If samples come in groups,
-  placements are added up within them, and Student's t has a degree of freedom less
-  than there are groups with cases, or with controls.
+  placements are summed within groups. Student's t then has one degree of freedom less
+  than the number of groups with cases, or with controls if these are fewer.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _LEFT_OUT_SPREAD = 1.5  # standard error of left-out scores, as a multiple of De
 
 
 def check_two_classes(scores: ArrayLike, y: ArrayLike) -> tuple[Floats, Floats]:
-    """Return them as floats; refuse what has no cases or no controls."""
+    """Return scores and classes as floats; raise ValueError unless both are valid."""
     scores = np.asarray(scores, np.float64)
     y = np.asarray(y, np.float64)
     if scores.shape != y.shape or y.ndim != 1:
@@ -52,9 +52,9 @@ def check_two_classes(scores: ArrayLike, y: ArrayLike) -> tuple[Floats, Floats]:
 
 
 def log_losses(probabilities: Any) -> Any:
-    """Return minus the logarithms of the probabilities that true classes got.
+    """Return minus the logarithm of the probability of each true class.
 
-    None counts as less than the least step of floating point, as in scikit-learn.
+    A probability of 0 counts as the machine epsilon, as in scikit-learn.
 
     >>> log_losses([0.9, 0.5, 0.0]).round(2).tolist()
     [0.11, 0.69, 36.04]
@@ -67,7 +67,7 @@ def auc(
 ) -> tuple[float, float, float]:
     """Return the area under the ROC curve and its interval (DeLong).
 
-    Samples of one of the `cells` are ties, whatever their scores.
+    Samples in the same cell of `cells` count as ties, whatever their scores.
     """
     scores, y = check_two_classes(scores, y)
     return _area(_placements(scores, y, cells), y, confidence)
@@ -80,10 +80,10 @@ def left_out_auc(
     groups: NDArray[np.int64] | None = None,
     confidence: float = 0.95,
 ) -> tuple[float, float, float]:
-    """Return AUC and interval of scores by fits that left out each sample.
+    """Return AUC and interval of leave-one-out scores.
 
-    Every other sample was in the fit, so the interval is wider than that of `auc`.
-    Samples of one of the `groups` do not vary independently.
+    The fits share most samples, so the interval is wider than that of `auc`. Samples in
+    the same group of `groups` need not be independent.
     """
     values, classes = check_two_classes(scores, y)
     placements = _placements(values, classes, cells)
@@ -106,8 +106,9 @@ def _area(
     smaller = min(len(right), len(wrong))
     area = float(right.mean())
     independent = smaller if groups is None else _fewer_groups(y, groups)
-    if min(area, 1 - area) * len(right) * len(wrong) < 0.25:  # all pairs are alike
-        least = _never_seen(independent / factor**2, confidence)
+    # Is the AUC 0 or 1, that is, are all pairs in the same order?
+    if min(area, 1 - area) * len(right) * len(wrong) < 0.25:
+        least = _least_share(independent / factor**2, confidence)
         return (area, least, 1.0) if area > 0.5 else (area, 0.0, 1 - least)
     variance = _area_variance(right, wrong)
     quantile = float(ndtri((1 + confidence) / 2))
@@ -126,14 +127,14 @@ def _area_variance(right: Floats, wrong: Floats) -> float:
 
 
 def _fewer_groups(y: Floats, groups: NDArray[np.int64]) -> int:
-    """Return the number of groups that have cases or controls, the smaller of both."""
+    """Return the number of groups with cases, or with controls if these are fewer."""
     return min(len(np.unique(groups[y == kind])) for kind in (0, 1))
 
 
 def _grouped_variance(
     right: Floats, wrong: Floats, y: Floats, groups: NDArray[np.int64]
 ) -> float:
-    """Return the variance of the AUC if whole groups are drawn, not samples."""
+    """Return the variance of the AUC if groups are independent, not samples."""
     parts = np.empty(len(y))
     parts[y == 1] = (right - right.mean()) / len(right)
     parts[y == 0] = (wrong - wrong.mean()) / len(wrong)
@@ -143,7 +144,7 @@ def _grouped_variance(
 
 
 def _placements(scores: Floats, y: Floats, cells: Any = None) -> tuple[Floats, Floats]:
-    """Return of each case the share of controls below, of controls the cases above."""
+    """Return the share of controls below each case, and of cases above each control."""
     case = scores[y == 1]
     control = scores[y == 0]
     m = len(case)
@@ -158,22 +159,23 @@ def _placements(scores: Floats, y: Floats, cells: Any = None) -> tuple[Floats, F
     several = np.flatnonzero(np.bincount(cells)[cells] > 1)
     order = several[np.argsort(cells[several], kind="stable")]
     for rows in np.split(order, np.flatnonzero(np.diff(cells[order])) + 1):
-        own = y[rows]
-        ours = places[rows].astype(np.intp) - 1
-        cases = int(own.sum())
-        if 0 < cases < len(rows):  # what they are ranked among themselves is undone
-            inner = _placements(scores[rows], own)
-            below[ours[own == 1]] += (0.5 - inner[0]) * (len(rows) - cases) / n
-            above[ours[own == 0]] += (0.5 - inner[1]) * cases / m
+        cell_y = y[rows]
+        cell_places = places[rows].astype(np.intp) - 1
+        cases = int(cell_y.sum())
+        if 0 < cases < len(rows):  # replace the order within the cell by ties
+            inner_below, inner_above = _placements(scores[rows], cell_y)
+            controls = len(rows) - cases
+            below[cell_places[cell_y == 1]] += (0.5 - inner_below) * controls / n
+            above[cell_places[cell_y == 0]] += (0.5 - inner_above) * cases / m
     return below, above
 
 
-def _never_seen(pairs: float, confidence: float) -> float:
-    """Return the least share of what each of so many disjoint pairs showed."""
+def _least_share(pairs: float, confidence: float) -> float:
+    """Return the lower bound on a share that all of so many disjoint pairs have."""
     return float(((1 - confidence) / 2) ** (1 / pairs))
 
 
 def _midranks(x: Floats) -> Floats:
-    """Return ranks from 1 on; ties share the middle of theirs."""
+    """Return ranks from 1; ties get their mean rank."""
     _, places, counts = np.unique(x, return_inverse=True, return_counts=True)
     return np.asarray((counts.cumsum() - (counts - 1) / 2)[places])

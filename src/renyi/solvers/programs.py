@@ -4,15 +4,15 @@
 is off by default: on marginals with nearly empty cells it may call a feasible program
 infeasible.
 
-Ctrl-C ends a program at once: the solver works in a thread of its own while the main
-one listens, and is left behind if it does not end. Small linear programs are over
-before anyone could wait for them, and thousands of threads take longer than they do.
+Ctrl-C ends a program at once: the solver runs in a separate thread while the main
+thread waits for signals. A thread that does not end is abandoned. Small linear programs
+run in the main thread, because they take less time than starting a thread.
 
-Large linear programs and all semidefinite ones are left to Clarabel, whose interior
-points took 3 s for the polynomial program of 228 categories where those of HiGHS took
-15 s. But while Clarabel sets a program up, Python hears of nothing, neither of Ctrl-C
-nor of a time limit, and that takes time with the square of long rows, of which columns
-of many categories make many: such programs are HiGHS' as well.
+Clarabel solves large linear programs and all semidefinite ones. On the polynomial
+program of 228 categories its interior points took 3 s, those of HiGHS 15 s. But while
+Clarabel sets up a program, Python notices neither Ctrl-C nor a time limit. The set-up
+time grows with the square of long rows, which come from columns of many categories. So
+HiGHS also solves the linear programs with a long set-up.
 """
 
 from __future__ import annotations
@@ -31,40 +31,46 @@ from scipy import sparse
 
 from renyi.validation import import_extra
 
-Found = TypeVar("Found")
+Result = TypeVar("Result")
 Floats = NDArray[np.float64]
 Places = NDArray[np.intp]
 
-# How a program ended: by itself, by the clock, by Ctrl-C, or before a solver was asked.
+# How a program ended: solved, by its time limit, by Ctrl-C, or without a solver.
 Status = Literal[
     "optimal", "infeasible", "unbounded", "stopped", "interrupted", "declined"
 ]
 
-# What a solver may leave of a row, a constraint or a probability: all else is an error.
+# Largest violation that a solver may leave of a row, a constraint or a probability.
 TOLERANCE = 1e-9
-# An upper bound on an error below this is no rounding: no distribution has the tables.
+# An upper bound on an error rate below this is not a rounding error: no distribution
+# has the tables.
 IMPOSSIBLE = -1e-7
-_INTERIOR = 1e-10  # of the gap and the rows of Clarabel
-SOLVED = ("Solved", "AlmostSolved")  # how Clarabel calls it
-_IPM = 1e-11  # of the gap of HiGHS' interior points: without a corner it is felt
-_WHOLE = 1e-7  # of the bound of a mixed-integer program
+_INTERIOR = 1e-10  # tolerance of Clarabel for the gap and the rows
+SOLVED = ("Solved", "AlmostSolved")  # Clarabel's names of success
+# Tolerance of HiGHS' interior points for the gap. Without crossover to a corner, a
+# larger one changes results.
+_IPM = 1e-11
+_WHOLE = 1e-7  # tolerance for the bound of a mixed-integer program
 
-_LEAST = 0.01  # seconds of a time limit
-_LOOK = 0.2  # seconds between two looks at signals
-_FAREWELL = 0.3  # seconds that a solver has to end after Ctrl-C, or late
-_PATIENCE = 1.1  # of the time limit, until a step that it does not end is left
-_SILENT = 1.5  # seconds for which Clarabel may hear of nothing
-# Seconds to set a program up, as measured: for each entry, and for the square of those
-# of a long row, unless that is so long that the ordering leaves it out.
+_LEAST = 0.01  # shortest time limit in seconds
+_POLL = 0.2  # seconds between two checks for signals
+_GRACE = 0.3  # seconds that a solver has to end after Ctrl-C or its time limit
+_OVERTIME = 1.1  # multiple of the time limit after which a solver is abandoned
+_SILENT = 1.5  # longest set-up of Clarabel in seconds, during which signals wait
+# Measured set-up time in seconds: for each entry, and for the squared number of entries
+# of a long row. The ordering of Clarabel leaves very long (dense) rows out.
 _ENTRY = 1.15e-6
 _LONG_ROW = 3.2e-8
 _LONG = 300
 _DENSE = 10.0
-_SMALL = 20_000  # entries up to which a linear program is a matter of moments
+_SMALL = 20_000  # most entries of a linear program that needs no thread
 
 
 class Program:
-    """A linear program; a number stands for all ends, `integer` marks what is whole."""
+    """A linear program; a single number applies to all rows or variables.
+
+    `integer` marks the variables that must be whole numbers.
+    """
 
     def __init__(
         self,
@@ -80,7 +86,8 @@ class Program:
         self.A = sparse.csc_array(A)
         self.integer = integer
         rows, variables = self.A.shape
-        self.low, self.high = (np.broadcast_to(each, rows) for each in (low, high))
+        self.low = np.broadcast_to(low, rows)
+        self.high = np.broadcast_to(high, rows)
         self.lower = np.broadcast_to(lower, variables)
         self.upper = np.broadcast_to(upper, variables)
 
@@ -88,8 +95,8 @@ class Program:
 class Cone(NamedTuple):
     """A symmetric matrix that must be semidefinite: its triangle is ``entries @ x``.
 
-    That is the upper triangle, column by column, entries off the diagonal times √2, so
-    that products of matrices are products of vectors.
+    The triangle is the upper one, column by column. Off-diagonal entries are multiplied
+    by √2, so that the products of matrices and of triangles are equal.
     """
 
     order: int
@@ -99,7 +106,7 @@ class Cone(NamedTuple):
     def of(
         cls, order: int, rows: Places, columns: Places, places: Places, size: int
     ) -> Cone:
-        """Matrix that has x[places] added to the entries (rows ≤ columns)."""
+        """Return the matrix with x[places] at the entries (rows ≤ columns)."""
         triangle = columns * (columns + 1) // 2 + rows
         values = np.where(rows == columns, 1.0, np.sqrt(2))
         shape = (order * (order + 1) // 2, size)
@@ -108,10 +115,10 @@ class Cone(NamedTuple):
 
 @dataclass(frozen=True)
 class Solution:
-    """What the solver found.
+    """The answer of a solver.
 
-    `bound` is a proven lower bound on the minimum; `duals` are the multipliers of the
-    rows, positive for a row at its lower end, and `matrices` those of the cones.
+    `bound` is a lower bound on the minimum. `duals` are the multipliers of the rows,
+    positive for a row at its lower end; `matrices` are those of the cones.
     """
 
     status: Status
@@ -145,7 +152,7 @@ def clarabel_settings(
     settings = clarabel().DefaultSettings()
     settings.verbose = False
     settings.tol_gap_abs = settings.tol_gap_rel = settings.tol_feas = tolerance
-    if dependent:  # rows far from independent: this gains five digits
+    if dependent:  # nearly dependent rows: these settings gain five digits
         settings.static_regularization_constant = 1e-7
         settings.iterative_refinement_max_iter = 50
         settings.iterative_refinement_reltol = 1e-14
@@ -156,7 +163,7 @@ def clarabel_settings(
 
 
 def model(program: Program) -> Any:
-    """Return the program as HiGHS takes it."""
+    """Return the program as a model for HiGHS."""
     highs = highspy()
     lp = highs.HighsLp()
     A = program.A
@@ -188,9 +195,13 @@ def solver(**options: Any) -> Any:
 
 
 def run(highs: Any, time_limit: float | None = None) -> bool:
-    """Run the solver until it is done or Ctrl-C comes; whether it kept to its limit."""
+    """Run the solver; return whether it ended, or raise KeyboardInterrupt on Ctrl-C.
+
+    It has not ended if it was abandoned some time after its limit.
+    """
     main = threading.current_thread() is threading.main_thread()
-    if not (main and hasattr(type(highs), "HandleUserInterrupt")):  # in its release
+    # Only the published package of HiGHS can be interrupted.
+    if not (main and hasattr(type(highs), "HandleUserInterrupt")):
         highs.run()
         return True
     if not highs.HandleUserInterrupt:
@@ -198,21 +209,22 @@ def run(highs: Any, time_limit: float | None = None) -> bool:
 
     def work(_: threading.Event) -> bool:
         highs.run()
-        type(highs).resetGlobalScheduler(False)  # else another may wait for its thread
+        # Otherwise another solver may wait for the thread of this one.
+        type(highs).resetGlobalScheduler(False)
         return True
 
     done = None
     try:
         done = in_thread(work, _patience(time_limit))
     finally:
-        if done is None:  # it ends by itself, in its thread
+        if done is None:  # the solver then ends by itself, in its thread
             highs.cancelSolve()
     return done is not None
 
 
 def _patience(time_limit: float | None) -> float | None:
-    """Return the seconds after which a solver that does not end is left."""
-    return None if time_limit is None else _PATIENCE * time_limit + _FAREWELL
+    """Return the seconds after which a solver that does not end is abandoned."""
+    return None if time_limit is None else _OVERTIME * time_limit + _GRACE
 
 
 def solve(
@@ -222,16 +234,16 @@ def solve(
     presolve: bool = False,
     method: str = "choose",
 ) -> Solution:
-    """Minimise; the answer says how far it got if time ran out.
+    """Minimise by HiGHS; `status` is "stopped" if time ran out.
 
-    `method` is "simplex", "ipm" (interior points: the answer is no corner of the set of
-    optimal ones, but in its middle) or "choose".
+    `method` is "simplex", "ipm" or "choose". With "ipm" (interior points) the answer is
+    in the middle of the set of optimal ones, not at a corner.
     """
     options: dict[str, Any] = {"presolve": "on" if presolve else "off"}
     options["solver"] = method
     if method == "ipm":
         options |= {"run_crossover": "off", "ipm_optimality_tolerance": _IPM}
-    if program.integer is not None:  # the bound is what counts, not the point
+    if program.integer is not None:  # the bound matters, not the point
         options |= {"mip_rel_gap": 0.0, "mip_abs_gap": _WHOLE}
     if time_limit is not None:
         options["time_limit"] = float(max(time_limit, _LEAST))
@@ -261,29 +273,29 @@ def solve(
 
 
 def in_thread(
-    work: Callable[[threading.Event], Found], patience: float | None
-) -> Found | None:
-    """Work in a thread; None if there is no answer after some seconds.
+    work: Callable[[threading.Event], Result], patience: float | None
+) -> Result | None:
+    """Run a function in a thread; return None if it takes longer than `patience`.
 
-    One call of a compiled library may take many, and Python would hear of nothing in
-    the meantime. A thread that is left behind, as by Ctrl-C, is told by the event.
+    A call of a compiled library may take long, and Python handles no signal meanwhile.
+    The event is set when the thread is abandoned, for example by Ctrl-C.
     """
-    outcome: Future[Found] = Future()
+    outcome: Future[Result] = Future()
     given_up = threading.Event()
     context = contextvars.copy_context()
 
-    def result() -> None:
+    def run_work() -> None:
         try:
             outcome.set_result(context.run(work, given_up))
         except BaseException as error:
             outcome.set_exception(error)
 
-    threading.Thread(target=result, daemon=True).start()
+    threading.Thread(target=run_work, daemon=True).start()
     end = np.inf if patience is None else time.monotonic() + patience
     try:
-        # A signal just before a wait does not end it: no wait is long.
+        # Each wait is short, because a signal just before a wait does not end it.
         while not outcome.done() and time.monotonic() < end:
-            wait([outcome], min(_LOOK, max(end - time.monotonic(), 0)))
+            wait([outcome], min(_POLL, max(end - time.monotonic(), 0)))
         return outcome.result() if outcome.done() else None
     finally:
         given_up.set()
@@ -292,13 +304,14 @@ def in_thread(
 def interior_points(
     cost: Floats, A: Any, *problem: Any, patience: float | None = None
 ) -> Any:
-    """Solve by Clarabel in a thread, which ends at its next step if it is left."""
-    squares = sparse.csc_matrix((len(cost),) * 2)  # there are none
+    """Solve by Clarabel in a thread, which ends at its next step if abandoned."""
+    squares = sparse.csc_matrix((len(cost),) * 2)  # no quadratic terms
     problem = (squares, cost, sparse.csc_matrix(A), *problem)
 
     def work(given_up: threading.Event) -> Any:
         solver = clarabel().DefaultSolver(*problem)
-        if hasattr(solver, "set_termination_callback"):  # in its release
+        # Only the published package of Clarabel can be interrupted.
+        if hasattr(solver, "set_termination_callback"):
             solver.set_termination_callback(lambda _: given_up.is_set())
         return solver.solve()
 
@@ -306,7 +319,7 @@ def interior_points(
 
 
 def setup_seconds(rows: Places, columns: int) -> float:
-    """Estimate how long Clarabel sets up a program, from the entries of its rows."""
+    """Estimate the set-up time of Clarabel from the number of entries of each row."""
     long = rows[(rows > _LONG) & (rows <= _DENSE * np.sqrt(len(rows) + columns))]
     return float(_ENTRY * rows.sum() + _LONG_ROW * (long.astype(float) ** 2).sum())
 
@@ -314,10 +327,11 @@ def setup_seconds(rows: Places, columns: int) -> float:
 def solve_interior(
     program: Program, cones: Sequence[Cone] = (), *, time_limit: float | None = None
 ) -> Solution:
-    """Minimise by the interior points of Clarabel, with semidefinite matrices or none.
+    """Minimise by the interior points of Clarabel, with or without semidefinite cones.
 
-    It solves ``A x + s = b`` with s zero in the first places, not negative in the next,
-    and semidefinite in the last. Without Clarabel, HiGHS takes what has no matrices.
+    Clarabel solves ``A x + s = b``. First come the rows where s is zero, then those
+    where it is not negative, then those where it is semidefinite. Without Clarabel,
+    HiGHS solves the programs without cones.
     """
     M = sparse.csr_array(program.A)
     silent = setup_seconds(np.diff(M.indptr), len(program.cost))
@@ -368,7 +382,7 @@ def solve_interior(
 
 
 def nearest(triangle: Floats, order: int) -> Floats:
-    """Triangle of the nearest semidefinite matrix."""
+    """Return the triangle of the nearest semidefinite matrix."""
     b, a = np.tril_indices(order)  # the upper triangle, column by column
     factor = np.where(a == b, 1.0, np.sqrt(2))
     matrix = np.zeros((order, order))

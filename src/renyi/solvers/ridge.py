@@ -5,25 +5,25 @@ With the centred moments ``Q_c = Q − μμᵀ``, ``F_c = F − μpᵀ``::
 
     (Q_c + alpha·I) Z = F_c,        s(x) = p − 1/K + Zᵀ(W − μ)
 
-s_y(x) is how far the estimate t_y(x) of P(y|x) lies above 1/K. For two classes one
-column is enough: s = s_1 = −s_0 solves ``(Q_c + alpha·I) z = dvec_c/2``. Without
-intercept nothing is centred and the classes are coded e_Y − 1/K, which at K = 2 is the
-paper's literal ``(Q + alpha·I) z = dvec/2``. The risk is ``γ = E‖t − e_Y‖²/2``. Where
-there are more categories than rows, `renyi.solvers.ridge_dual` solves the same problem.
+s_y(x) is the estimate t_y(x) of P(y|x), minus 1/K. For two classes one column is
+enough: s = s_1 = −s_0 solves ``(Q_c + alpha·I) z = dvec_c/2``. Without intercept
+nothing is centred, and the classes are coded e_Y − 1/K. At K = 2 this is the paper's
+``(Q + alpha·I) z = dvec/2``. The risk is ``γ = E‖t − e_Y‖²/2``. If there are more
+categories than rows, `renyi.solvers.ridge_dual` solves the same problem.
 
-*Choice of alpha.* Leave-one-out is residual/(1 − h), h the leverage of one unit copy of
-the row, ``h = (1 + ‖(Q_c + alpha)^{-½}(W − μ)‖²)/N``: that equals refitting without it
-at an unchanged total penalty, and weights count as repetition does. Generalised
-cross-validation needs no rows: ``γ̂/(1 − df/n)²`` with df = 1 + Σ e/(e + alpha), e the
-eigenvalues of Q_c.
+*Choice of alpha.* The leave-one-out residual is residual/(1 − h), where h is the
+leverage of one unit copy of the row, ``h = (1 + ‖(Q_c + alpha)^{-½}(W − μ)‖²)/N``. It
+equals the residual of a fit without the row at an unchanged total penalty. Weights have
+the same effect as repetition. Generalised cross-validation needs no rows:
+``γ̂/(1 − df/n)²`` with df = 1 + Σ e/(e + alpha), e the eigenvalues of Q_c.
 
-*Its floor.* ``n·alpha`` is the penalty in rows; tables with errors choose 0.1 to 100.
-Where the features determine the class and rows outnumber the categories, both estimates
-fall with alpha down to their rounding errors, of which the points are then made. So
-alpha is not chosen below `FLOOR_ROWS`/n: the bias that this leaves, of the order of
-alpha², is far above rounding and far below 1/n, what n rows can tell from zero. With
-more categories than rows the fit of least norm, to which alpha → 0 leads, is a regular
-candidate, and there is no floor.
+*Floor of alpha.* ``n·alpha`` is the penalty in rows; noisy tables choose 0.1 to 100. If
+the features determine the class and rows outnumber the categories, both estimates fall
+with alpha down to rounding errors, and the points would consist of these. So alpha is
+at least `FLOOR_ROWS`/n. This leaves a bias of the order of alpha². It is far above
+rounding and far below 1/n, the smallest risk that n rows can distinguish from zero.
+With more categories than rows there is no floor: the limit alpha → 0, the fit of least
+norm, is a regular candidate.
 """
 
 from __future__ import annotations
@@ -48,36 +48,36 @@ Floats = NDArray[np.float64]
 GRID_SIZE = 50
 FLOOR_ROWS = 0.01
 # Beyond this many rows per indicator, leave-one-out and its approximation by
-# generalised cross-validation agree to three digits and more.
+# generalised cross-validation agree to three digits or more.
 ROWS_PER_INDICATOR = 100
-# Multiplications that leave-one-out may cost before it counts as too dear.
+# Most multiplications that leave-one-out may take.
 AFFORDABLE = 1e10
-# Pairs of categories that the leverages of a sample may look up.
+# Most pairs of categories to look up for the leverages of a sample.
 _LOOKUPS = 2e8
 _ROW_BLOCK = 4096
-_BLOCK = 64  # of LAPACK's reflections
+_BLOCK = 64  # block size of LAPACK's reflections
 INDEFINITE = (
     "The marginals are not positive semidefinite, so no rows can have them, or alpha "
-    "is too small for their rounding errors: count again "
+    "is too small for their rounding errors. Count again "
     "(Marginals.validate() names the counts that disagree), or give a larger alpha."
 )
 
 
 @dataclass(frozen=True)
 class AlphaChoice:
-    """How `alpha` was chosen.
+    """The choice of `alpha`, with the error to expect on new rows.
 
     Parameters
     ----------
     method : {"given", "loo", "gcv"}
         By the user, by leave-one-out, or by generalised cross-validation.
     alpha : float
-        The value chosen.
+        The chosen value.
     risk : float or None
-        Estimated risk at that value: leave-one-out with rows, else generalised
-        cross-validation; None where neither can be trusted.
+        Estimated risk at that value, by leave-one-out if there are rows, otherwise by
+        generalised cross-validation. None if neither is reliable.
     error : float or None
-        Share of rows that the map rule gets wrong in leave-one-out.
+        Error rate of the rule map by leave-one-out: the error to expect on new rows.
     alphas, risks : tuple of float
         The values tried and the estimated risk of each.
     """
@@ -103,9 +103,9 @@ class AlphaChoice:
 
 
 class RidgeFit(NamedTuple):
-    """Solution: points z (D, k), intercept (k,), and how alpha was chosen.
+    """A solution: points z (D, k), intercept (k,), and the choice of alpha.
 
-    `leverage` is that of each row of the sample (`Rows.sampled`), or the mean of all.
+    `leverage` has one value for each row of the sample (`Rows.sampled`), or the mean.
     """
 
     z: Floats
@@ -118,10 +118,9 @@ class RidgeFit(NamedTuple):
 class Rows:
     """Rows to train on.
 
-    `weights` is what a row weighs in the fit and in the choice of alpha,
-    `sample_weight` what it weighs in the reported risk, `unit` what one copy of it
-    weighs in the fit; None means 1 throughout. `factors` are the columns that the
-    features are tuples of.
+    `weights` are the weights in the fit and in the choice of alpha, `sample_weight`
+    those in the reported risk. `unit` is the weight of one copy of a row in the fit.
+    None means 1 throughout. `factors` are the columns of which the features are tuples.
     """
 
     codes: NDArray[Any]
@@ -148,17 +147,17 @@ class Rows:
 
     @property
     def total(self) -> float:
-        """What all rows weigh in the fit."""
+        """Total weight of the rows in the fit."""
         return float(self.n if self.weights is None else self.weights.sum())
 
     def both_weights(self) -> tuple[Floats, Floats]:
-        """Return weights and sample weight of every row, ones where there are none."""
+        """Return weights and sample weight of every row, ones if there are none."""
         ones = np.ones(self.n)
         weights = ones if self.weights is None else self.weights
         return weights, ones if self.sample_weight is None else self.sample_weight
 
     def blocks(self) -> Iterator[tuple[slice, NDArray[Any], Any]]:
-        """Yield some rows at a time: their places, codes, and what a copy weighs."""
+        """Yield blocks of rows: their slice, codes, and the weight of one copy."""
         for start in range(0, self.n, _ROW_BLOCK):
             block = slice(start, start + _ROW_BLOCK)
             unit = 1.0 if self.unit is None else self.unit[block]
@@ -166,36 +165,42 @@ class Rows:
 
     @property
     def sampled(self) -> NDArray[np.bool_]:
-        """Which rows serve to calibrate probabilities."""
+        """Which rows are used to calibrate probabilities."""
         return in_sample(np.arange(self.n), self.n)
 
-    def part(self, kept: NDArray[np.bool_]) -> Rows:
+    def part(self, chosen: NDArray[np.bool_]) -> Rows:
         """Return some of the rows."""
-        if kept.all():
+        if chosen.all():
             return self
-        w, sample_weight, unit = (
-            None if weighed is None else weighed[kept]
-            for weighed in (self.weights, self.sample_weight, self.unit)
+
+        def of_chosen(values: Floats | None) -> Floats | None:
+            return None if values is None else values[chosen]
+
+        return Rows(
+            self.codes[:, chosen],
+            self.sizes,
+            self.y[chosen],
+            self.n_classes,
+            of_chosen(self.weights),
+            of_chosen(self.sample_weight),
+            of_chosen(self.unit),
         )
-        codes = self.codes[:, kept]
-        y = self.y[kept]
-        return Rows(codes, self.sizes, y, self.n_classes, w, sample_weight, unit)
 
     def indicators(self) -> Floats:
-        """Class indicators, the second one alone for two classes."""
+        """Return the class indicators; for two classes only the second."""
         if self.n_classes == 2:
             return np.asarray(self.y == 1, np.float64)[:, None]
         return np.asarray(self.y[:, None] == np.arange(self.n_classes), np.float64)
 
 
 class LeftOut(NamedTuple):
-    """Rows as a model sees them that was trained without each, to calibrate on.
+    """Leave-one-out scores of rows, to calibrate probabilities.
 
-    Weights add up to the number of rows, a row of weight 2 counting twice;
-    `sample_weight` is what a row weighs in the reported error.
+    Weights add up to the number of rows, a row of weight 2 counting twice.
+    `sample_weight` are the weights in the reported error.
     """
 
-    scores: Floats  # (n, K), or (n, 1) of the second of two classes
+    scores: Floats  # (n, K), or (n, 1) for the second of two classes
     y: NDArray[Any]
     weights: Floats
     sample_weight: Floats
@@ -204,31 +209,31 @@ class LeftOut(NamedTuple):
 
 
 def leave_out(rows: Rows, scores: Floats, leverage: Floats) -> LeftOut:
-    """Return ``e − (e − s)/(1 − h)``, without rows that the fit interpolates alone."""
+    """Return ``e − (e − s)/(1 − h)``, without rows of leverage h = 1."""
     h = np.broadcast_to(leverage, rows.n)
     (weights, sample_weight) = rows.both_weights()
     weights = weights * (rows.effective_n / weights.sum())
-    kept = 1 - h > 1e-10
-    target = rows.indicators()[kept] - 1 / rows.n_classes
-    left_out = target - (target - scores[kept]) / (1 - h[kept, None])
+    defined = 1 - h > 1e-10
+    target = rows.indicators()[defined] - 1 / rows.n_classes
+    left_out = target - (target - scores[defined]) / (1 - h[defined, None])
     mean = float(np.average(h, weights=weights) if np.ndim(leverage) else leverage)
     return LeftOut(
         left_out,
-        rows.y[kept],
-        weights[kept],
-        sample_weight[kept],
+        rows.y[defined],
+        weights[defined],
+        sample_weight[defined],
         mean,
-        bool(kept.all()),
+        bool(defined.all()),
     )
 
 
 def row_leverages(
     rows: Rows, equations: Moments, alpha: float, total: float
 ) -> Floats | None:
-    """Return the leverage of each row of a sample, all rows weighing `total`.
+    """Return the leverage of each row of a sample; all rows together weigh `total`.
 
-    The inverse of A + alpha is looked up at each pair of the row's categories. None
-    where that costs too much, or where A is sparse: the mean leverage then serves.
+    The sum over pairs of a row's categories uses the inverse of A + alpha. The result
+    is None if that costs too much, or if A is sparse; use the mean leverage then.
     """
     A = equations.A
     d, n = rows.codes.shape
@@ -253,7 +258,7 @@ def row_leverages(
 
 
 def _inverse(A: Floats, alpha: float) -> Floats | None:
-    """Return the inverse of ``A + alpha·I``; None if rounding leaves none."""
+    """Return the inverse of ``A + alpha·I``; None if it is not positive definite."""
     if alpha == 0:
         values, vectors = eigen(A)
         return np.asarray((vectors * pseudo_inverse(values)) @ vectors.T)
@@ -267,9 +272,9 @@ def _inverse(A: Floats, alpha: float) -> Floats | None:
 
 
 class Moments(NamedTuple):
-    """The normal equations ``(A + alpha·I) Z = R`` and what undoes their centring.
+    """The normal equations ``(A + alpha·I) Z = R``, and the means that centred them.
 
-    Of a sparse Q, A is not centred: that would fill it.
+    If Q is sparse, A is Q itself, because centring would fill it.
     """
 
     A: Table
@@ -311,7 +316,7 @@ def fit_primal(
     alpha: float | str,
     rows: Rows | None = None,
 ) -> RidgeFit:
-    """Fit from moments; `rows`, where they are at hand, serve leave-one-out.
+    """Fit from moments; with `rows`, leave-one-out is possible.
 
     `n` is the number of rows, a row of weight 2 counting twice.
     """
@@ -328,7 +333,7 @@ def fit_primal(
 
 
 def check_rows(alpha: float | str, rows: Rows | None) -> None:
-    """Raise an error if leave-one-out is asked for without rows."""
+    """Raise InputError if alpha is "loo" and there are no rows."""
     if alpha == "loo" and rows is None:
         raise InputError(
             "{alpha} needs the rows, but only marginals are given: use 'auto' "
@@ -338,10 +343,10 @@ def check_rows(alpha: float | str, rows: Rows | None) -> None:
 
 
 def worthwhile(effective_n: float, D: int, n_classes: int, alpha: float | str) -> bool:
-    """Whether rows are few enough for leave-one-out to matter and to be affordable.
+    """Return whether leave-one-out is affordable and differs from its approximation.
 
-    `effective_n` counts a row of weight 2 twice: weights lead to the same choice as
-    repetition. Data alone decide, not how they were read.
+    `effective_n` counts a row of weight 2 twice, so that weights and repetition lead to
+    the same choice. The answer depends on the data only, not on how they were read.
     """
     cost = effective_n * D * (D + GRID_SIZE * n_classes)
     few = effective_n <= ROWS_PER_INDICATOR * D and cost <= AFFORDABLE
@@ -349,7 +354,7 @@ def worthwhile(effective_n: float, D: int, n_classes: int, alpha: float | str) -
 
 
 def _fit_loo(equations: Moments, n: float, alphas: Floats, rows: Rows) -> RidgeFit:
-    """Leave rows out at all alphas with one decomposition."""
+    """Choose alpha by leave-one-out, with one decomposition for all alphas."""
     if equations.fit_intercept:
         values, vectors = contrast_eigen(equations.A, rows.sizes)
     else:
@@ -366,9 +371,9 @@ def _fit_loo(equations: Moments, n: float, alphas: Floats, rows: Rows) -> RidgeF
 def _fit_gcv(equations: Moments, n: float, alphas: Floats) -> RidgeFit:
     """Choose alpha by generalised cross-validation, without eigenvectors.
 
-    With A = U T Uᵀ, T tridiagonal, the risk at each alpha takes a tridiagonal system,
-    and the degrees of freedom the eigenvalues of T. U is never formed: this costs a
-    quarter of what eigenvectors do.
+    With A = U T Uᵀ, T tridiagonal, the risk at each alpha needs a tridiagonal system,
+    and the degrees of freedom need the eigenvalues of T. U is never formed. This takes
+    a quarter of the time of eigenvectors.
     """
     reduced = Tridiagonal.of(equations.A)
     C = reduced.rotate(equations.R, "T")
@@ -413,7 +418,7 @@ def _fit_given(
 def solution(
     equations: Moments, Z: Floats, choice: AlphaChoice, leverage: Any
 ) -> RidgeFit:
-    """Return the fit of points Z: what was centred goes into the intercept."""
+    """Return the fit of points Z; the intercept undoes the centring."""
     intercept = equations.base - 1 / equations.n_classes - equations.centre @ Z
     return RidgeFit(Z, np.asarray(intercept, np.float64), choice, np.array(leverage))
 
@@ -422,7 +427,7 @@ def solution(
 
 
 class HeldOut(NamedTuple):
-    """Estimates for each alpha: by fit weights, by report weights, and the error.
+    """Estimates for each alpha: risk by fit weights, risk by sample weights, error.
 
     Leverages are those of the sampled rows, (rows, alphas), or means, (alphas,).
     """
@@ -433,7 +438,7 @@ class HeldOut(NamedTuple):
     leverage: Floats = np.zeros(1)
 
     def at(self, place: int) -> tuple[float | None, float | None]:
-        """Risk and error; none where the fit without some row is undefined."""
+        """Return risk and error at one alpha; None if a left-out fit is undefined."""
         if not np.isfinite(self.risk[place]):
             return None, None
         error = None if self.error is None else float(self.error[place])
@@ -441,7 +446,7 @@ class HeldOut(NamedTuple):
 
 
 def check_alpha(alpha: float | str) -> float | str:
-    """Return a valid `alpha`; anything else is an error."""
+    """Return `alpha`; raise ParameterError unless it is valid."""
     if isinstance(alpha, str):
         if alpha not in ("auto", "loo"):
             raise ParameterError(
@@ -468,19 +473,26 @@ def alpha_floor(n: float, n_indicators: int) -> float:
 def choose(
     method: str, alphas: Floats, held_out: HeldOut, n: float, n_indicators: int
 ) -> AlphaChoice:
-    """Take the alpha of smallest risk from the floor up, the largest among equals."""
+    """Choose the alpha of smallest risk above the floor, the largest of equals."""
     if method == "gcv" and not np.isfinite(held_out.weighted).any():
         raise ValueError(
             f"The total weight, {n:g}, is too small to choose alpha from, since it "
-            "stands for the number of rows: scale the weights to counts "
+            "stands for the number of rows. Scale the weights to counts "
             "(marginals m as m * number_of_rows / m.n), or give alpha as a number."
         )
     floor = alpha_floor(n, n_indicators)
     risks = np.where(alphas >= floor, held_out.weighted, np.inf)
-    # Equal but for rounding counts as equal: the choice must not hang on it.
+    # The choice must not depend on rounding errors of the risks.
     best = int(np.flatnonzero(risks <= risks.min() * (1 + 1e-9))[-1])
-    tried = tuple(alphas.tolist()), tuple(held_out.weighted.tolist())
-    return AlphaChoice(method, float(alphas[best]), *held_out.at(best), *tried)
+    risk, error = held_out.at(best)
+    return AlphaChoice(
+        method,
+        float(alphas[best]),
+        risk,
+        error,
+        tuple(alphas.tolist()),
+        tuple(held_out.weighted.tolist()),
+    )
 
 
 def weight_of(n_classes: int) -> float:
@@ -495,7 +507,7 @@ def fitted_risk(equations: Moments, R: Floats, AZ: Floats, Z: Floats) -> float:
 
 
 def corrected(risk: Any, df: Any, n: float) -> Floats:
-    """Return risk/(1 − df/n)², infinite where no degree of freedom is left."""
+    """Return risk/(1 − df/n)², infinite if no degree of freedom is left."""
     left = np.maximum(1 - df / n, 0)
     with np.errstate(divide="ignore", invalid="ignore"):
         return np.asarray(
@@ -506,7 +518,7 @@ def corrected(risk: Any, df: Any, n: float) -> Floats:
 def _leave_one_out(
     rows: Rows, equations: Moments, basis: Floats, C: Floats, shrink: Floats
 ) -> HeldOut:
-    """Leave-one-out of ``Z_a = basis · diag(shrink[:, a]) · C`` for every a.
+    """Return leave-one-out estimates of ``Z_a = basis · diag(shrink[:, a]) · C``.
 
     The inverse of A + alpha_a is ``basis · diag(shrink[:, a]) · basisᵀ``.
     """
@@ -526,16 +538,17 @@ def _leave_one_out(
 
 
 def left_out(rows: Rows, parts: Iterable[tuple[slice, Floats, Floats]]) -> HeldOut:
-    """Return what is left out by blocks of rows: their residuals and leverages.
+    """Return leave-one-out estimates from residuals and leverages, by blocks of rows.
 
     Residuals have the shape (rows, alphas, k), leverages (rows, alphas).
     """
-    (weights, sample_weight), indicators = rows.both_weights(), rows.indicators()
+    weights, sample_weight = rows.both_weights()
+    indicators = rows.indicators()
     weighted = risk = error = 0.0
     sampled = rows.sampled
-    kept = []
+    leverages = []
     for block, residual, leverage in parts:
-        kept.append(leverage[sampled[block]])
+        leverages.append(leverage[sampled[block]])
         Y = indicators[block]
         left = (1 - leverage)[:, :, None]
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -550,8 +563,12 @@ def left_out(rows: Rows, parts: Iterable[tuple[slice, Floats, Floats]]) -> HeldO
         risk += sample_weight[block] @ squares
         error += sample_weight[block] @ wrong
     total = sample_weight.sum()
-    risks = weighted / weights.sum(), risk / total, error / total
-    return HeldOut(*risks, np.concatenate(kept))
+    return HeldOut(
+        weighted / weights.sum(),
+        risk / total,
+        error / total,
+        np.concatenate(leverages),
+    )
 
 
 # ---- decompositions of A
@@ -569,7 +586,7 @@ def cholesky(A: Floats, alpha: float) -> Floats:
 
 def inverse_factor(A: Floats, alpha: float) -> Floats:
     """Return L⁻¹, lower triangular, with L⁻ᵀL⁻¹ the inverse of ``A + alpha·I``."""
-    if not len(A):  # which LAPACK refuses
+    if not len(A):  # LAPACK does not accept an empty matrix
         return A
     inverse, info = scipy.linalg.lapack.dtrtri(
         cholesky(A, alpha), lower=1, overwrite_c=1
@@ -585,14 +602,14 @@ def eigen(A: Floats) -> tuple[Floats, Floats]:
 
 
 def _semidefinite(values: Floats) -> Floats:
-    """Return eigenvalues with none below 0; clearly negative ones are an error."""
+    """Return eigenvalues with none below 0; raise ValueError if one clearly is."""
     if len(values) and values[0] < -1e-6 * max(1.0, values[-1]):
         raise ValueError(INDEFINITE)
     return np.maximum(values, 0)
 
 
 def pseudo_inverse(values: Floats) -> Floats:
-    """Return 1/values, and 0 for what is 0 but for rounding."""
+    """Return 1/values, and 0 for values that are 0 up to rounding."""
     cutoff = values.max(initial=0) * len(values) * np.finfo(float).eps * 8
     positive = values > max(cutoff, 1e-14)
     return np.where(positive, 1 / np.where(positive, values, 1), 0)
@@ -601,16 +618,16 @@ def pseudo_inverse(values: Floats) -> Floats:
 def contrast_eigen(A: Floats, sizes: NDArray[Any]) -> tuple[Floats, Floats]:
     """Return D − d eigenvalues and eigenvectors of a covariance of indicators.
 
-    Those of a feature add up to one, so that A maps its vector of ones to zero.
-    Reflections turn these d idle directions into first places; what is left are the
-    contrasts, orthonormal columns H with ``A = H (HᵀAH) Hᵀ``. The eigenvectors of the
-    smaller matrix are found sooner: eight times where all features are binary.
+    The indicators of a feature add up to one, so A maps its vector of ones to zero.
+    Reflections turn these d idle directions into first coordinates. The others are the
+    contrasts, orthonormal columns H with ``A = H (HᵀAH) Hᵀ``. Eigenvectors of the
+    smaller matrix take less time: an eighth if all features are binary.
     """
     starts = offsets(sizes)[:-1]
     mirror = np.repeat(1 / np.sqrt(sizes), sizes)
     mirror[starts] -= 1
     norms = np.sqrt(np.add.reduceat(mirror**2, starts) / 2)
-    norms[norms == 0] = 1  # a single category has nothing to vary
+    norms[norms == 0] = 1  # a single category does not vary
     mirror = (mirror / np.repeat(norms, sizes))[:, None]
 
     def reflected(M: Floats) -> Floats:
@@ -644,7 +661,7 @@ class Tridiagonal(NamedTuple):
     def rotate(self, R: Floats, transpose: str) -> Floats:
         """Return UᵀR for "T", U R for "N"."""
         out = np.array(R, np.float64, order="F")
-        if len(self.off):  # the first row stays as it is
+        if len(self.off):  # the first row stays the same
             space = _BLOCK * out.shape[1] + _BLOCK * _BLOCK
             out[1:], _, info = scipy.linalg.lapack.dormqr(
                 "L", transpose, self.reflections, self.scales, out[1:], space
@@ -660,11 +677,11 @@ class Tridiagonal(NamedTuple):
         return out
 
     def eigenvalues(self) -> Floats:
-        """Return the eigenvalues, ascending; clearly negative ones are an error."""
+        """Return ascending eigenvalues; raise ValueError if one is clearly negative."""
         return _semidefinite(scipy.linalg.eigvalsh_tridiagonal(self.diagonal, self.off))
 
     def solve(self, C: Floats, alpha: float) -> Floats:
-        """Solve (T + alpha·I) u = C; zeros where rounding leaves no positive pivots."""
-        off = self.off if len(self.off) else np.zeros(1)  # LAPACK wants one at least
+        """Solve (T + alpha·I) u = C; return zeros if a pivot is not positive."""
+        off = self.off if len(self.off) else np.zeros(1)  # LAPACK needs one entry
         _, _, u, info = scipy.linalg.lapack.dptsv(self.diagonal + alpha, off, C)
         return np.asarray(u) if info == 0 else np.zeros_like(C)

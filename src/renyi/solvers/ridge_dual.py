@@ -1,4 +1,4 @@
-r"""The dual road of ridge regression, for tables with more categories than rows.
+r"""The dual form of ridge regression, for tables with more categories than rows.
 
 The problem is that of `renyi.solvers.ridge`, ``(Q_c + alpha·I) Z = F_c``. With rows W
 of shape (n, D), their probabilities π, W̃ = W − 1μᵀ and the indicators Y of the
@@ -7,21 +7,21 @@ Bᵀ(BBᵀ + alpha·I)⁻¹``, here with B = π^½ W̃::
 
     (G + alpha·I) a = π^½ (Y − p),     G = π^½ Ã π^½,     Z = Wᵀ π^½ a,
 
-where ``Ã = W̃W̃ᵀ`` is the centred ``A = W Wᵀ``: in how many columns two rows agree. The
-system has n unknowns instead of D, and the one-hot vectors are never written out. (W̃
-may be W in the last equation, because a is orthogonal to π^½: G maps π^½ to zero, and
-the right-hand side is orthogonal to it.)
+where ``Ã = W̃W̃ᵀ`` is the centred ``A = W Wᵀ``, the number of columns in which two rows
+agree. The system has n unknowns instead of D, and the one-hot vectors are never formed.
+(W̃ may be W in the last equation, because a is orthogonal to π^½: G maps π^½ to zero,
+and the right-hand side is orthogonal to it.)
 
-*Rounding.* The scores of the rows are Ãπ^½a, and so are those of the points Z, but the
-smaller alpha is, the larger are the terms that cancel in Z. With β = π^½a a point is a
-sum of at most n terms, each row adds d points, and the intercept is such a difference:
-the two differ by at most 4·eps·(n + d)·d·Σ|β|. Where that may show, or the table is
-small, the scores are computed from the points, as `predict` does.
+*Rounding.* The scores of the rows are Ãπ^½a. The points Z give the same scores, but
+with small alpha large terms cancel in Z. Let β = π^½a. A point is a sum of at most n
+terms, each row adds d points, and the intercept is such a difference. So the two differ
+by at most 4·eps·(n + d)·d·Σ|β|. If that is too large, or the table is small, the scores
+are computed from the points, as in `predict`.
 
-*Leave-one-out.* The leverage of a row, in `renyi.solvers.ridge` a norm of its centred
-one-hot vector, is ``h = π_i + 1 − alpha·[(G + alpha)⁻¹]_ii`` for unit weights; its
-residual is ``alpha·a_i/π_i^½``. At alpha = 0 both come from the projector on the range
-of G; a row that the fit interpolates by itself (h = 1) has no left-out residual.
+*Leave-one-out.* In `renyi.solvers.ridge` the leverage of a row is a norm of its centred
+one-hot vector. Here it is ``h = π_i + 1 − alpha·[(G + alpha)⁻¹]_ii`` for unit weights,
+and the residual is ``alpha·a_i/π_i^½``. At alpha = 0 both come from the projector on
+the range of G. A row of leverage 1 has no left-out residual.
 """
 
 from __future__ import annotations
@@ -55,15 +55,15 @@ from renyi.solvers.ridge import (
 Floats = NDArray[np.float64]
 
 ROUNDING = 1e-8
-"""By how much scores may differ from those of the points without a second look."""
-_FEW_CELLS = 200_000  # which take well under a millisecond to score
+"""Largest difference between these scores and those of the points that is ignored."""
+_FEW_CELLS = 200_000  # scoring so many cells takes well under a millisecond
 
 
 class DualFit(NamedTuple):
-    """Fit of the dual road, with what would else take another pass over the rows.
+    """Fit by the dual form, with results that would need another pass over the rows.
 
-    The scores are those of the points at the training rows, but for `score_error`,
-    which is at most `ROUNDING`.
+    The scores are those of the points at the training rows, up to `score_error`, which
+    is at most `ROUNDING`.
     """
 
     fit: RidgeFit
@@ -86,7 +86,7 @@ class _Kernel(NamedTuple):
 def fit_dual(
     rows: Rows, n_features: int, alpha: float | str, fit_intercept: bool
 ) -> DualFit:
-    """Fit from agreement counts of rows."""
+    """Fit from the number of columns in which each two rows agree."""
     kernel = _kernel(rows, fit_intercept)
     if isinstance(alpha, str):
         a, choice, leverage = _path(kernel, alpha_grid(n_features))
@@ -125,7 +125,7 @@ def _kernel(rows: Rows, fit_intercept: bool) -> _Kernel:
     root = np.sqrt(share)
     if rows.factors is None:
         G = agreement(rows.codes, int(rows.sizes.max()))
-    else:  # rows that agree in c columns agree in so many tuples of them
+    else:  # two rows that agree in c columns agree in (c choose order) tuples
         codes, order = rows.factors
         same = agreement(codes, int(codes.max()) + 1).astype(np.intp)
         G = np.asarray(
@@ -137,8 +137,8 @@ def _kernel(rows: Rows, fit_intercept: bool) -> _Kernel:
         means = G @ share
         G -= means[:, None]
         G -= means
-        # A step of 1 along the weights, to which everything else is orthogonal: it
-        # changes no solution, and leverages no longer end in a cancellation.
+        # Add 1 along the weights. Everything else is orthogonal to them, so that no
+        # solution changes, and leverages are computed without cancellation.
         G += share @ means + 1
     G *= root
     G *= root[:, None]
@@ -151,9 +151,9 @@ def _given(kernel: _Kernel, alpha: float) -> tuple[Floats, AlphaChoice, Floats]:
         inverse = pseudo_inverse(values)
         C = vectors.T @ kernel.target
         a = vectors @ (inverse[:, None] * C)
-        held = inverse > 0
-        basis = vectors[:, held]  # of the range of G: basis @ basis.T projects on it
-        residual = (kernel.target - basis @ C[held])[:, None, :]
+        positive = inverse > 0
+        basis = vectors[:, positive]  # basis @ basis.T projects on the range of G
+        residual = (kernel.target - basis @ C[positive])[:, None, :]
         held_out = _held_out(kernel, residual, (basis**2).sum(axis=1)[:, None])
     else:
         lower = inverse_factor(kernel.G, alpha)
@@ -179,14 +179,14 @@ def _path(kernel: _Kernel, alphas: Floats) -> tuple[Floats, AlphaChoice, Floats]
 def _leave_one_out(
     kernel: _Kernel, a: Floats, diagonal: Floats, alphas: Floats
 ) -> HeldOut:
-    """Leave-one-out from the solutions and the diagonals of the inverses."""
+    """Return leave-one-out estimates from solutions and diagonals of inverses."""
     constant = kernel.fit_intercept * kernel.root[:, None] ** 2 / (1 + alphas)
     hat = 1 - alphas * (diagonal - constant)
     return _held_out(kernel, alphas[:, None] * a, hat)
 
 
 def _held_out(kernel: _Kernel, residual: Floats, hat: Floats) -> HeldOut:
-    """Leave-one-out from residuals times π^½ and the diagonals of hat matrices."""
+    """Return leave-one-out estimates from residuals times π^½ and hat diagonals."""
     rows = kernel.rows
     if rows.weights is not None:
         unit = 1.0 if rows.unit is None else rows.unit

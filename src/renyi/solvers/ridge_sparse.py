@@ -5,24 +5,24 @@ intercept as one more coordinate, c = −μᵀZ, nothing need be centred::
 
     M (Z, c) = (R, 0),        M = [[Q + alpha·I, μ], [μᵀ, 1]].
 
-The block of a feature with itself is diagonal. So the largest feature, L, with blocks
-``B = M_SL`` beside it, is eliminated by the Schur complement on all else, S::
+Each feature has a diagonal block with itself, so the largest one, L, is eliminated.
+With the off-diagonal blocks ``B = M_SL``, the Schur complement on the others, S, is::
 
     S(alpha) = M_SS − B Δ Bᵀ,     Δ = 1/(μ_L + alpha),
     Z_S = S⁻¹ (R_S − B Δ R_L),    Z_L = Δ (R_L − Bᵀ Z_S).
 
-The degrees of freedom need the trace of the inverse without the intercept's place,
-which is ``tr(S⁻¹ S') + Σ Δ``, S' the derivative of S by alpha; the leverage of a row
+The degrees of freedom need the trace of the inverse without the intercept. It is
+``tr(S⁻¹ S') + Σ Δ``, where S' is the derivative of S by alpha. The leverage of a row
 with the category l of L is ``w̃ᵀM⁻¹w̃ = Δ_l + uᵀS⁻¹u``, ``u = w̃_S − Δ_l B_l``. Categories
-with the same number of rows have the same Δ: where they are many, the sum of their
-``B_l B_lᵀ`` is formed once for all alphas. This costs s²(s + |L|), s = |S|, where a
-decomposition of Q_c costs (s + |L|)³.
+with the same number of rows have the same Δ. If there are many of them, the sum of
+their ``B_l B_lᵀ`` is formed once for all alphas. This costs s²(s + |L|), s = |S|, where
+a decomposition of Q_c costs (s + |L|)³.
 
-At alpha = 0 generalised inverses take the place of inverses. A null vector v of S is
-one of M, ``(v, −Δ Bᵀ v)``, and what the solution has of these is taken away: that is
-the solution of least norm.
+At alpha = 0 generalised inverses replace the inverses. A null vector v of S gives the
+null vector ``(v, −Δ Bᵀ v)`` of M. The projection of the solution on these is
+subtracted, which leaves the solution of least norm.
 
-Where S is large as well, as with two features of thousands of categories, see
+If S is large as well, as with two features of thousands of categories, see
 `renyi.solvers.krylov`.
 """
 
@@ -66,12 +66,12 @@ from renyi.solvers.ridge import (
 Floats = NDArray[np.float64]
 
 AFFORDABLE = 3e10
-"""Multiplications for which S is factored at every alpha: some seconds."""
-# What a decomposition of as many rows takes, as a multiple of their cube.
+"""Most multiplications for factoring S at every alpha, which take some seconds."""
+# Cost of a decomposition, as a multiple of the cube of the number of rows.
 _DECOMPOSITION = 4
-# Rounded tables may have eigenvalues as far below zero, by feature.
+# Rounded tables may have eigenvalues this far below zero, for each feature.
 _TOLERATED = 1e-6
-# Sums of products of so many categories take so many times the memory of B at most.
+# The shared sums may take at most this multiple of the memory of B.
 _SHARED = 4
 
 
@@ -86,7 +86,7 @@ def fit_sparse(
     check_rows(alpha, rows)
     D = len(equations.R)
     K = equations.n_classes
-    few = rows is not None and rows.n < D  # where leave-one-out is always due
+    few = rows is not None and rows.n < D  # then leave-one-out is always used
     if rows is not None and not (few or worthwhile(rows.effective_n, D, K, alpha)):
         rows = None
     given = not isinstance(alpha, str)
@@ -94,7 +94,7 @@ def fit_sparse(
     problem: Elimination | Products
     if few or elimination_cost(equations, sizes, len(alphas)) <= AFFORDABLE:
         problem = Elimination(equations, np.asarray(sizes))
-    elif rows is not None or alpha == 0:  # which take a decomposition
+    elif rows is not None or alpha == 0:  # these need a decomposition
         check_table_size(sizes, 1, 0)
         centred = dense(equations.A) - np.outer(equations.centre, equations.centre)
         return fit_primal(equations._replace(A=centred), n, len(sizes), alpha, rows)
@@ -112,9 +112,9 @@ def fit_sparse(
 
 
 def beats_dual(sizes: NDArray[Any], n: int, alpha: float | str) -> bool:
-    """Whether n rows, fewer than categories, cost less by their counts than by rows.
+    """Return whether counts are faster than rows, for fewer rows than categories.
 
-    That takes s²(n + D) for each alpha; see `renyi.solvers.ridge_dual` for the other.
+    Counts cost s²(n + D) for each alpha; rows are solved by `renyi.solvers.ridge_dual`.
     """
     if alpha == 0 or not is_large(sizes):
         return False
@@ -133,13 +133,13 @@ def solve_sparse(equations: Moments, sizes: NDArray[Any], alpha: float) -> Float
 
 
 def product(equations: Moments, Z: Floats) -> Floats:
-    """Return Q_c Z, or Q Z without intercept, of a sparse Q."""
+    """Return Q_c Z, or Q Z without intercept, for a sparse Q."""
     centre = equations.centre
     return np.asarray(equations.A @ Z - np.outer(centre, centre @ Z))
 
 
 class Products:
-    """The equations by products with Q alone; see `renyi.solvers.krylov`."""
+    """Solve the equations by products with Q alone; see `renyi.solvers.krylov`."""
 
     def __init__(self, equations: Moments) -> None:
         self.equations = equations
@@ -175,7 +175,7 @@ def elimination_cost(equations: Moments, sizes: NDArray[Any], n_alphas: int) -> 
 
 
 class Elimination:
-    """The equations, split into the largest feature and all else."""
+    """Solve the equations by eliminating the largest feature."""
 
     def __init__(self, equations: Moments, sizes: NDArray[Any]) -> None:
         self.equations = equations
@@ -245,12 +245,12 @@ class Elimination:
     # ---- the choice of alpha
 
     def held_out(self, alphas: Floats, n: float, rows: Rows | None) -> HeldOut:
-        """Return the estimates of leave-one-out, or without rows by their formula."""
+        """Return the estimates of leave-one-out, or without rows of `corrected`."""
         estimates: list[HeldOut] = []
         for alpha in alphas[::-1].tolist():
             try:
                 estimates.append(self._estimate(alpha, n, rows))
-            except ValueError:  # not positive definite, as rounded tables may be
+            except ValueError:  # rounded tables may not be positive definite
                 if len(alphas) == 1 or alpha > _TOLERATED * len(self.sizes):
                     raise
                 none = np.array([np.inf])
@@ -303,7 +303,7 @@ class Reduced(NamedTuple):
         return float(len(of.large) + len(of.small) - self.alpha * trace)
 
     def parts(self, rows: Rows, Z: Floats) -> Iterator[tuple[slice, Floats, Floats]]:
-        """Yield residuals and leverages by blocks of rows, for leave-one-out."""
+        """Yield residuals and leverages for leave-one-out, by blocks of rows."""
         of = self.of
         equations = self.of.equations
         Y = rows.indicators()
@@ -323,6 +323,6 @@ class Reduced(NamedTuple):
 
 
 def _reciprocal(mu: Floats, alpha: float) -> Floats:
-    """Return 1/(μ + alpha), and 0 for categories without rows at alpha = 0."""
+    """Return 1/(μ + alpha); at alpha = 0, return 0 for categories without rows."""
     total = mu + alpha
     return np.divide(1, total, out=np.zeros_like(total), where=total > 0)

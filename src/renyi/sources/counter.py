@@ -20,7 +20,6 @@ from numpy.typing import NDArray
 from renyi.counting import sparse_counts
 from renyi.counting.pair_counts import check_table_size, class_pair_counts, pair_counts
 from renyi.encoding.rules import (
-    check_identifiers,
     check_target,
     check_total,
     counted_rows,
@@ -221,8 +220,7 @@ class PairCounter(Summary):
             pairs = zip(self._codes[:, : self._waiting], self._sizes, strict=True)
             margins = [np.bincount(codes, minlength=size) for codes, size in pairs]
         columns, places = final_columns(spec, self._encoders, margins)
-        if not spec.fitted:
-            check_identifiers(columns[:-1], self.n)
+        spec.check_identifiers(columns[:-1], self.n)
         check_target(columns[-1], self.n)
         counts, inner = (self._count_waiting if waiting else self._counts)(
             places, columns.sizes

@@ -24,7 +24,6 @@ from numpy.typing import DTypeLike, NDArray
 from renyi.encoding.columns import Columns
 from renyi.encoding.rules import (
     check_classes,
-    check_identifiers,
     check_target,
     counted_rows,
 )
@@ -235,8 +234,7 @@ class RowCoder(Summary):
         target = columns[-1]
         check_target(target, self.n)
         check_classes(target.categories, target.name)
-        if not self.spec.fitted:
-            check_identifiers(columns[:-1], self.n)
+        self.spec.check_identifiers(columns[:-1], self.n)
         self._store.close(columns, self._pieces, places)
         return self._store
 

@@ -34,6 +34,7 @@ from renyi.encoding.arrow import (
 from renyi.encoding.bins import Cells, Sketch, bin_codes
 from renyi.encoding.columns import Column, Columns, Label, Levels, label_text, ranked
 from renyi.encoding.encoder import Encoder, target_encoder
+from renyi.encoding.identifiers import row_numbers
 from renyi.encoding.rules import (
     MAX_INTEGER_LABELS,
     NO_ROWS,
@@ -41,7 +42,6 @@ from renyi.encoding.rules import (
     are_whole,
     beyond_exact,
     bin_levels,
-    check_row_numbers,
     counted_rows,
     is_binned,
     label_codes,
@@ -50,7 +50,6 @@ from renyi.encoding.rules import (
     no_target_error,
 )
 from renyi.sources.spec import Arrays, ColumnSpec, CountSpec, Summary, slices
-from renyi.validation import combined
 
 Places = NDArray[np.intp]
 
@@ -308,16 +307,8 @@ class ColumnProfile(Summary):
         """Return a spec, whose undecided columns these are, with all decided."""
         auto = self.spec.encoder.numeric == "auto" and not self.spec.fitted
         bins = self.spec.encoder.bins
-        columns = {}
-        errors = []
-        for column in self._columns:
-            try:
-                columns[column.name] = column.decided(bins, self.n if auto else 0)
-            except ValueError as error:  # all identifiers are named at once
-                errors.append(error)
-        if errors:
-            raise combined(errors)
-        return spec.decided(columns)
+        n = self.n if auto else 0
+        return spec.decided({c.name: c.decided(bins, n) for c in self._columns})
 
     def _parts(self) -> tuple[dict[str, Any], Arrays]:
         arrays = {
@@ -404,10 +395,9 @@ class _Undecided:
             spec = spec._replace(kind="label")
         if spec.kind == "label":
             return spec
-        if whole and not self.gaps:
-            check_row_numbers(self.name, self.sketch, n)
+        count = row_numbers(self.sketch, n) if whole and not self.gaps else ""
         levels = bin_levels(self.sketch.cells, bins, whole)
-        return spec._replace(kind="number", levels=levels)
+        return spec._replace(kind="number", levels=levels, row_numbers=count)
 
     def _distinct(self) -> int:
         """Return the number of different values, as far as a rule asks for it."""

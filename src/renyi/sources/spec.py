@@ -25,8 +25,13 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from renyi.encoding.arrow import check_type, plain_array, weight_floats
-from renyi.encoding.columns import RARE, Levels, check_column
+from renyi.encoding.columns import RARE, Columns, Levels, check_column
 from renyi.encoding.encoder import Encoder
+from renyi.encoding.identifiers import (
+    Identifier,
+    check_identifiers,
+    label_identifiers,
+)
 from renyi.encoding.rules import (
     check_features,
     check_names,
@@ -54,13 +59,15 @@ class ColumnSpec(NamedTuple):
     different integers decides. `text` says how text is read: as it stands (""), by its
     looks, still to be found out ("guess"), or as trimmed "words", "integers" or
     "numbers", or as "figures": labels that are numbers, each cell for itself. `levels`
-    are those of a fitted encoder, or the bins of a number.
+    are those of a fitted encoder, or the bins of a number. `row_numbers` is how many
+    different numbers number the rows, "" if they do not.
     """
 
     family: str
     kind: str
     text: str = ""
     levels: Levels | None = None
+    row_numbers: str = ""
 
     @property
     def decided(self) -> bool:
@@ -178,6 +185,18 @@ class CountSpec:
     def by_name(self) -> dict[str, ColumnSpec]:
         """What is known of each column."""
         return dict(zip(self.names, self.columns, strict=True))
+
+    def check_identifiers(self, columns: Columns, n: int) -> None:
+        """Raise an error that names all identifiers among the counted columns."""
+        if self.fitted:
+            return
+        found = label_identifiers(columns, n)
+        found += [
+            Identifier(name, "number", column.row_numbers)
+            for name, column in self.by_name.items()
+            if column.row_numbers
+        ]
+        check_identifiers(sorted(found, key=lambda v: self.names.index(v.name)), n)
 
     def decided(self, columns: Mapping[str, ColumnSpec]) -> CountSpec:
         """Return the spec with some columns replaced."""
