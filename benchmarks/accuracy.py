@@ -1,9 +1,9 @@
 """Error on held-out rows: 20 random splits of every bundled set, default settings.
 
-The error of a randomised rule is its expectation, 1 minus the probability with which
-it answers the true class, so nothing is drawn. kr-vs-kp is looked at more closely: its
-error against alpha, its error on the very rows of training, and ridge regression of
-scikit-learn on the same splits.
+The error of a randomised rule is its expectation, 1 minus the probability of the true
+class, so nothing is drawn. For kr-vs-kp there are three more tables: error against
+alpha, error on the training rows, and scikit-learn's ridge regression on the same
+splits.
 """
 
 from __future__ import annotations

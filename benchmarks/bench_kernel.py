@@ -1,8 +1,8 @@
 """(f) The counting kernel: all pairwise tables of integer codes, and nothing else.
 
-Every side starts from codes that are ready: `pair_counts` from an array of bytes (which
-it checks), tabmat from its categorical matrices, DuckDB from a table of small integers
-in memory. The counts of all sides are compared.
+Every side starts from codes in memory. `pair_counts` starts from an array of bytes,
+which it checks, tabmat from its categorical matrices, and DuckDB from a table of small
+integers. The benchmark checks that all counts are equal.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def _peers(n: int, d: int, m: int) -> Section:
         faster("faster than " + peer, target, OURS, [peer], timings)
         for peer, target in zip(list(tasks)[-2:], (10, 30), strict=True)
     ]
-    # The promise is about the extra.
+    # The targets apply to the extra only.
     claims = [] if WITHOUT_FAST else claims
     return Section(_title(n, d, m), timings, claims, notes=[note])
 
@@ -128,7 +128,7 @@ def _threads() -> Section:
 
 
 def _shared(codes: np.ndarray, sizes: list[int], threads: int) -> dict[str, str]:
-    """Time a count by one thread or several: elapsed, in all, the busiest thread."""
+    """Time a count: elapsed seconds, CPU seconds of all threads and of the busiest."""
     spent: list[float] = []
 
     def clocked(task: Any) -> None:

@@ -1,10 +1,11 @@
 """(f) Leave-one-out for 50 values of alpha, in Cholesky factorisations.
 
-Both start from the same matrix, D x D for tables with more rows than categories, else
-n x n, and from the rows as codes. One factorisation is what training at a single given
-alpha takes at least. Of more rows than categories each is turned to the eigenvectors,
-which takes 2nD² multiplications and additions, where the factorisation takes D³/3: the
-taller the table, the more of these does it cost, by any method that looks at every row.
+Both start from the rows as codes, and from the same matrix: D x D for tables with more
+rows than categories, otherwise n x n. Training at a single given alpha takes at least
+one factorisation. With more rows than categories, each row is multiplied by the
+eigenvectors. That takes 2nD² multiplications and additions, where the factorisation
+takes D³/3. So the cost in factorisations grows with the number of rows, for any method
+that visits every row.
 """
 
 from __future__ import annotations
@@ -28,14 +29,14 @@ LOO, ONE, EIGEN = "leave-one-out, 50 values", "one Cholesky", "eigenvectors alon
 
 
 def made(n: int, d: int, m: int, n_classes: int = 2) -> Rows:
-    """Rows of d columns with m categories each."""
+    """Return rows of d columns with m categories each."""
     random = np.random.default_rng(0)
     codes = random.integers(0, m, (d, n)).astype(np.uint8)
     return Rows(codes, np.full(d, m), random.integers(0, n_classes, n), n_classes)
 
 
 def pairs_of(name: str, share: float = 0.7) -> Rows:
-    """Rows of a bundled set with its pairs of columns as features."""
+    """Return rows of a bundled set with its pairs of columns as features."""
     X, y = renyi.datasets.load(name)
     chosen = np.random.default_rng(0).permutation(len(y))[: int(share * len(y))]
     encoder, codes = TupleEncoder(order=2).fit_transform(X.iloc[chosen])
@@ -46,7 +47,7 @@ def pairs_of(name: str, share: float = 0.7) -> Rows:
 
 
 def tasks(rows: Rows) -> dict[str, Any]:
-    """Return what is compared, each from the matrix of the smaller side."""
+    """Return leave-one-out and a factorisation, both of the smaller matrix."""
     n, D, d = rows.n, int(rows.sizes.sum()), len(rows.sizes)
     grid = alpha_grid(d)
     assert len(grid) == 50
@@ -66,12 +67,12 @@ def tasks(rows: Rows) -> dict[str, Any]:
 
 
 def forget(task: Callable[[], Any]) -> None:
-    """Run a task without keeping what it made: the next call reuses its memory."""
+    """Run a task and drop its result, so that the next call reuses its memory."""
     task()
 
 
 def ratio(timings: list[Timing]) -> float:
-    """Return how many factorisations leave-one-out takes."""
+    """Return the time of leave-one-out, in factorisations."""
     best = {timing.task: timing.best for timing in timings}
     return best[LOO] / best[ONE]
 
@@ -90,7 +91,7 @@ def section(name: str, rows: Rows) -> Section:
 
 
 def by_height() -> Section:
-    """Tables of 600 categories and more and more rows."""
+    """Measure tables of 600 categories with increasing numbers of rows."""
     found = []
     for n in (700, 1200, 2400, 4800):
         for m in (2, 3, 10):

@@ -1,12 +1,10 @@
-"""(g) Any source, any size: every road to the marginals of 5,000,000 x 15 columns.
+"""(g) Any source, any size: every input path to the marginals of 5,000,000 x 15 cells.
 
 ``bench_sources.py [--rows N] [--parts parquet csv …] [--largest N] [--folder DIR]``.
-Each measurement is the first call in a process of its own, on both cores; it is made
-twice and the run with less CPU time counts, the larger peak of memory. Parts that are
-not asked for stay in the results as they were.
-
-The least of two runs, since others may use the machine; but two programs that are
-compared take turns.
+Each measurement is the first call in a separate process, on both cores. It is made
+twice, because others may use the machine. The smaller CPU time and the larger memory
+peak count. Programs that are compared take turns. The results of parts that are not
+named stay as they were.
 """
 
 from __future__ import annotations
@@ -59,7 +57,7 @@ PACKAGES = ("duckdb", "polars", "pyspark")
 
 @dataclass
 class Measured:
-    """What a road cost: each run, and whether its marginals were the right ones."""
+    """The runs of an input path, and whether its marginals were right."""
 
     road: str
     runs: list[dict[str, float]]
@@ -91,20 +89,20 @@ class Measured:
 
 
 class Bench:
-    """A folder with the rows in all formats, and the marginals all must give."""
+    """A folder with the rows in all formats, and the marginals to expect."""
 
     def __init__(self, folder: Path, n: int, largest: int) -> None:
         self.folder, self.n, self.largest = folder, n, largest
 
     def prepare(self) -> None:
-        """Write the files and count the rows in memory, unless that has been done."""
+        """Write the files and count the rows in memory, unless this was done before."""
         if not (self.folder / "expected.renyi").exists():
             rows.write(self.folder, self.n)
             self._run(PLAIN, self.n)
             (self.folder / "found.renyi").rename(self.folder / "expected.renyi")
 
     def measure(self, *roads: str, repeats: int = 2) -> list[Measured]:
-        """Let some roads take turns."""
+        """Measure some input paths in turn."""
         self.prepare()
         made = [Measured(road, [], None) for road in roads]
         for _ in range(repeats):
@@ -144,7 +142,7 @@ class Bench:
 
 
 def _environment() -> dict[str, str]:
-    """Return that of a user: `timing` has limited the threads of this process."""
+    """Return the environment of a user, because `timing` has limited the threads."""
     gone = ("OMP_NUM_THREADS", "NUMBA_NUM_THREADS")
     return {name: text for name, text in os.environ.items() if name not in gone}
 
@@ -158,7 +156,7 @@ def goal(what: str, measured: float, most: float, unit: str) -> str:
 
 
 def parquet(bench: Bench) -> tuple[list[dict[str, Any]], list[str]]:
-    """Parquet to marginals."""
+    """Measure Parquet to marginals."""
     (found,) = bench.measure(PARQUET)
     gigabytes = found.memory_mb / 1024
     notes = [
@@ -169,7 +167,7 @@ def parquet(bench: Bench) -> tuple[list[dict[str, Any]], list[str]]:
 
 
 def csv(bench: Bench) -> tuple[list[dict[str, Any]], list[str]]:
-    """CSV to marginals, and DuckDB which merely reads the file."""
+    """Measure CSV to marginals, and DuckDB, which only reads the file."""
     table, notes = [], []
     for kind in KINDS:
         ours, peer = bench.measure(f"from_file, {kind}", READING + kind)
@@ -186,7 +184,7 @@ _BLANK = {"to DuckDB": ""}
 
 
 def roads(bench: Bench) -> tuple[list[dict[str, Any]], list[str]]:
-    """Every road: the same marginals, `==`."""
+    """Measure every input path, and check that all marginals are equal."""
     there = [road for road in ROADS if _installed(road)]
     found = [each for road in there for each in bench.measure(road)]
     table = [
@@ -216,7 +214,7 @@ def _installed(road: str) -> bool:
 
 
 def growth(bench: Bench) -> tuple[list[dict[str, Any]], list[str]]:
-    """From a million rows to a hundred, made on the fly: from_arrow."""
+    """Measure from_arrow on one to a hundred million rows, generated on the fly."""
     table = []
     for n in (n for n in GROWTH if n <= bench.largest):
         each = bench.grow(n, 1 if n > 10**7 else 2)
@@ -293,7 +291,7 @@ def _versions() -> dict[str, str]:
 
 @contextlib.contextmanager
 def _place(given: str | None, n: int) -> Iterator[Path]:
-    """Yield where the files are; a folder that was named is kept, for other parts."""
+    """Yield the folder of the files; a folder that the user named is not deleted."""
     if given is not None:
         kept = Path(given) / str(n)
         kept.mkdir(parents=True, exist_ok=True)

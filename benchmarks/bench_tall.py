@@ -1,7 +1,7 @@
 """(b) A million rows of 20 columns of 10 categories, as integer codes.
 
-All solve the same ridge regression, which the benchmark checks. The peer among the
-scikit-learn pipelines is the faster solver, among the tabmat ones that which finds the
+All solve the same ridge regression, which the benchmark checks. The peer from
+scikit-learn is the pipeline with the faster solver. The peer from tabmat finds the
 categories itself, as OneHotEncoder and RenyiClassifier do.
 """
 

@@ -1,8 +1,8 @@
 """(a) Few rows of 10,000 binary columns: the paper's synthetic set.
 
 RenyiClassifier penalises both indicators x and 1 - x of a column. Their centred forms
-differ in sign alone, so the points are +-beta/2 and cost alpha·beta²/2: the same model
-as ridge regression on the raw column with half the penalty, n·alpha/2 in the units of
+differ in sign alone, so the points are +-beta/2 and cost alpha·beta²/2. This is ridge
+regression on the raw column with half the penalty, n·alpha/2 in the units of
 scikit-learn. The benchmark checks that the two agree on every row.
 """
 

@@ -1,8 +1,8 @@
-"""Log loss on held-out rows: calibrated scores beside one-hot logistic regression.
+"""Log loss on held-out rows: calibrated scores and one-hot logistic regression.
 
-Bundled sets of two classes, generated tables of three to six classes whose logits add
-up over the columns, and the age of adult in five bins. The peer is LogisticRegression
-on one-hot columns, its C chosen by threefold cross-validation of the log loss.
+The data are the bundled sets of two classes, generated tables of three to six classes
+with additive logits, and the age of adult in five bins. The peer is LogisticRegression
+on one-hot columns, with C chosen by threefold cross-validation of the log loss.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def benchmark() -> list[Section]:
 
 
 def tuned() -> GridSearchCV:
-    """One-hot logistic regression whose C has the least log loss."""
+    """Return one-hot logistic regression with the C of least log loss."""
     peer = make_pipeline(
         OneHotEncoder(handle_unknown="ignore"), LogisticRegression(max_iter=500)
     )

@@ -1,11 +1,11 @@
-"""Two checkouts side by side: is any job slower, or larger, than it was?
+"""Compare two checkouts: is any job slower, or does it use more memory?
 
-``compare.py OLD NEW [--jobs wide tall …] [--repeats 7]``. Every job runs in a process
-of its own, one checkout after the other in turn, through public names and commands
-alone, so that old and new code can run it. A process makes its data, calls the job once
-untimed where that is what users see (compiled code is then loaded), and reports the CPU
-seconds of the calls after it and its peak of memory; of a command, those of its
-process. The table shows medians. Both checkouts are compiled to bytecode before.
+``compare.py OLD NEW [--jobs wide tall …] [--repeats 7]``. Every job runs in a separate
+process, the two checkouts in turn. Jobs use only public names and commands, so that old
+and new code can run them. A process makes its data, and calls the job once untimed if
+users would not notice the loading of compiled code. Then it reports the CPU seconds of
+the next calls and its memory peak. For a command, both figures are of its process. The
+table shows medians. Both checkouts are compiled to bytecode first.
 """
 
 from __future__ import annotations
@@ -313,7 +313,7 @@ def child(name: str) -> None:
 
 
 def measured(checkout: Path, name: str) -> dict[str, float]:
-    """Run one job of a checkout in a process of its own."""
+    """Run one job of a checkout in a separate process."""
     paths = [str(checkout / "src"), str(Path(__file__).parent)]
     done = subprocess.run(
         [sys.executable, __file__, "--child", name],

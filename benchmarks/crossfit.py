@@ -1,13 +1,13 @@
 """Cross-fit certificates: how often they fail, and how wide they are.
 
     python benchmarks/crossfit.py coverage    # 2,000 runs a setting, half an hour
-    python benchmarks/crossfit.py widths      # beside a 50/50 hold-out, minutes
+    python benchmarks/crossfit.py widths      # and of a 50/50 hold-out, minutes
 
 Populations are known outcome by outcome: two columns of labels, one of them with rare
-ones, and a float that is binned inside the halves. A statement fails if the truth, a
-sum over all outcomes, lies above its bound. The widths are of 70/30 splits of the
-bundled sets: a certificate from the training rows, beside the same classifier trained
-on half of them and certified by the other half.
+ones, and a float that is binned inside the halves. A bound fails if the true error, a
+sum over all outcomes, is larger. The widths are from 70/30 splits of the bundled sets.
+They compare a bound from the training rows with that of the same classifier, trained on
+half of them and bounded by the other half.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class Population:
         logits = sum(
             effect[[cell[i] for cell in cells]] for i, effect in enumerate(effects)
         )
-        logits += 0.6 * rng.normal(size=logits.shape)  # what no additive score tells
+        logits += 0.6 * rng.normal(size=logits.shape)  # not additive
         shares = np.exp(logits - logits.max(axis=1, keepdims=True))
         self.P = p[:, None] * shares / shares.sum(axis=1, keepdims=True)
 
@@ -127,7 +127,7 @@ def simulate(n, K, order, runs, confidence=0.95, seed=0):
 
 
 def _calibrated(population, X, y, known, order, confidence, seed):
-    """Whether the bound of a mixture fails whose halves are calibrated."""
+    """Return whether the bound of a mixture with calibrated halves fails."""
     clf = RenyiClassifier(order=order)
     safe = CrossFitClassifier(clf, "mixture", confidence, random_state=seed).fit(X, y)
     right = population.P[:, known] * safe.rule_proba(population.X)
@@ -175,7 +175,7 @@ def widths(splits):
 
 
 def _split(A, a, B, b, seed):
-    """What certificates say after training on A, and the errors on B, in percent."""
+    """Return the bounds after training on A, and the errors on B, in percent."""
     whole = RenyiClassifier().fit(A, a)
     average = CrossFitClassifier(random_state=seed).fit(A, a)
     mixture = CrossFitClassifier(method="mixture", random_state=seed).fit(A, a)
@@ -215,7 +215,7 @@ def table(rows):
 
 
 def write(what, rows):
-    """Write the rows that there are; a setting that is written is not run again."""
+    """Write the finished rows; a setting that was written is not run again."""
     place = RESULTS / f"crossfit_{what}.json"
     place.write_text(json.dumps(rows, indent=1) + "\n")
     place.with_suffix(".md").write_text(f"{TITLES[what]}\n\n{table(rows)}\n")

@@ -1,9 +1,9 @@
-"""What the compiled loops on packed genotypes buy, against plain loops and numpy.
+"""The gain of the compiled loops on packed genotypes over plain loops and numpy.
 
     OMP_NUM_THREADS=1 taskset -c 0 python benchmarks/genotype_bits.py
 
 Products of 2,000 samples and 20,000 variants on one core, the best of five CPU times.
-The plain loops are what one would write first, also compiled by numba.
+The plain loops are straightforward code, also compiled by numba.
 """
 
 from __future__ import annotations

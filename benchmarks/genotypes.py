@@ -1,13 +1,13 @@
-"""From a .bed file to a classifier, beside what plink1.9 takes for n × n distances.
+"""From a .bed file to a classifier, compared with plink1.9's n × n distances.
 
     python benchmarks/genotypes.py --folder /tmp/studies             # three sizes
     python benchmarks/genotypes.py --folder /tmp/studies --cases large   # 7.5 GB
 
-Files are simulated in the folder and kept there. Every fit is a process of its own: CPU
-seconds, seconds, peak memory, and how they are shared among the stages. plink1.9 is
-looked for on the PATH; without it that row is left out. The peaks are this machine's in
-the same process: of counting, what the same loop reaches on planes in the nearest
-cache; of memory, a sum over an array of 1 GB.
+Files are simulated, and stay in the folder. Every fit is a separate process. It reports
+CPU seconds, seconds, peak memory, and their shares by stage. Without plink1.9 on the
+PATH its row is left out. The peaks are measured on this machine in the same process.
+The peak of counting is the speed of the same loop on planes in the nearest cache; the
+peak of memory is a sum over an array of 1 GB.
 """
 
 from __future__ import annotations
@@ -128,7 +128,7 @@ def measured(prefix: str, alpha: str) -> dict[str, object]:
 
 
 def peaks() -> dict[str, float]:
-    """Pairs of genotypes compared per second of one core, and bytes read."""
+    """Return pairs of genotypes compared, and bytes read, per second of one core."""
     import numpy as np
 
     from renyi.genotypes import kernels
@@ -155,7 +155,7 @@ def peaks() -> dict[str, float]:
     return {"compared": pairs * variants / best, "read": rate}
 
 
-# ---- what is told
+# ---- results
 
 
 def run(prefix: Path, alpha: float | str, threads: int) -> dict[str, object]:
@@ -167,7 +167,7 @@ def run(prefix: Path, alpha: float | str, threads: int) -> dict[str, object]:
 
 
 def plink(prefix: Path) -> float | None:
-    """CPU seconds of plink1.9 for the distances of every two samples."""
+    """Return CPU seconds of plink1.9 for the distances of every two samples."""
     program = shutil.which("plink1.9") or shutil.which("plink")
     if program is None:
         return None
@@ -184,7 +184,7 @@ def plink(prefix: Path) -> float | None:
 
 
 def processor() -> str:
-    """Name of the processor."""
+    """Return the name of the processor."""
     with contextlib.suppress(OSError):
         for line in Path("/proc/cpuinfo").read_text().splitlines():
             if line.startswith("model name"):

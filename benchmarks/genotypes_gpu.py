@@ -3,12 +3,13 @@
     python benchmarks/genotypes_gpu.py                # an H200: 75 GB of genotypes
     python benchmarks/genotypes_gpu.py --scale 0.1    # a smaller one
 
-First the numbers are compared with the CPU's on small tables. Then genotypes are made
-on the GPU itself, *independent* or with *linkage*: a haplotype keeps a place on a
-circle for 200 variants on average, and a variant's second allele is an arc of it, so
-that neighbouring variants are correlated as arcs overlap. The phenotype is a score of
-1 % of the variants with noise, cut at its mean. Training is the dual problem
-``(HAH/d + ratio) a = H y`` to a residual of 1e-5, and the points of all variants.
+First the numbers are compared with the CPU's on small tables. Then genotypes are
+generated on the GPU, *independent* or with *linkage*. With linkage, a haplotype stays
+at one position of a circle for 200 variants on average, and a variant's second allele
+is an arc of the circle. Neighbouring variants are correlated because arcs overlap. The
+phenotype is a noisy score of 1 % of the variants, cut at its mean. Training is the dual
+problem ``(HAH/d + ratio) a = H y`` to a residual of 1e-5, and the points of all
+variants.
 """
 
 from __future__ import annotations
@@ -57,7 +58,7 @@ extern "C" __global__ void simulate(u32 *G, long long d, int words, int n, int k
 
 
 def simulated(n, d, kept, seed=1):
-    """Genotypes on the GPU; `kept` variants stay linked, 0 for none."""
+    """Return genotypes on the GPU; `kept` variants stay linked, 0 for none."""
     data = cp.zeros((d, gpu.row_bytes(n)), cp.uint8)
     words = data.shape[1] // 4
     kernel = cp.RawKernel(SIMULATE, "simulate")
@@ -70,7 +71,7 @@ def simulated(n, d, kept, seed=1):
 
 
 def phenotype(G, rng):
-    """A centred phenotype of two classes, from 1 % of the variants and noise."""
+    """Return a centred phenotype of two classes, from 1 % of the variants and noise."""
     points = np.zeros((G.d, 4))
     chosen = rng.choice(G.d, max(1, G.d // 100), replace=False)
     points[chosen] = rng.normal(size=(len(chosen), 4))
@@ -80,7 +81,7 @@ def phenotype(G, rng):
 
 
 def seconds(function, repeats=5):
-    """Median seconds of some calls, by the clock of the GPU."""
+    """Return the median seconds of some calls, by the clock of the GPU."""
     function()
     taken = []
     for _ in range(repeats):
@@ -106,7 +107,7 @@ def train(G, y, ratio):
 
 
 def equality():
-    """Largest differences from the CPU, as shares of the largest number."""
+    """Return the largest differences from the CPU, relative to the largest number."""
     rng, worst = np.random.default_rng(0), dict.fromkeys(("sums", "scores"), 0.0)
     exact = True
     for d, n in ((1, 1), (3, 5), (17, 33), (100, 257), (1_000, 300), (333, 4_099)):
@@ -138,7 +139,7 @@ def equality():
 
 
 def products(n, d):
-    """Bytes per second of one pass over the genotypes, for one vector and two."""
+    """Measure bytes per second of a pass over the genotypes, by number of vectors."""
     G, out = simulated(n, d, 0), []
     size = d * gpu.row_bytes(n)
     for k in (1, 2):
@@ -155,7 +156,7 @@ def products(n, d):
 
 
 def training(n, d):
-    """Rounds and seconds to a residual of 1e-5."""
+    """Measure rounds and seconds to a residual of 1e-5."""
     rng, out = np.random.default_rng(0), []
     for name, kept in (("independent", 0), ("linkage", 200)):
         G = simulated(n, d, kept)
@@ -183,7 +184,7 @@ def training(n, d):
 
 
 def transfer(n, d):
-    """Seconds from genotypes in the memory of the machine to points."""
+    """Measure seconds from genotypes in the machine's memory to points."""
     made = simulated(n, d, 200)
     y = phenotype(made, np.random.default_rng(0))
     data = np.empty((d, -(-n // 4)), np.uint8)
@@ -207,7 +208,7 @@ def transfer(n, d):
 
 
 def agreement(n, d):
-    """Seconds for the exact agreement of all samples."""
+    """Measure seconds for the exact agreement of all samples."""
     G = simulated(n, d, 200)
     G.agreement()
     begun = time.perf_counter()

@@ -1,12 +1,11 @@
 """CPU seconds and memory as tables grow: in rows, in columns, in categories.
 
-Every job runs once, in a process of its own, with one thread; what counts is its CPU
-time and the peak of the whole process. The table has one column of many labels
+Every job runs once, in a separate process, with one thread. The figures are its CPU
+time and the memory peak of the whole process. The table has one column of many labels
 and some of eight values; every job ends with a certificate. The exponent of a series is
-the slope of a line through the logarithms: 1 is linear, 2 quadratic. Start-up, the
-imports before a job, is not part of its seconds, but is of those of the command, which
-are of the whole process. ``growth.py --only TEXT`` measures the series with this in
-their titles again, and keeps the others.
+the slope of a line through the logarithms: 1 is linear, 2 quadratic. The seconds of a
+job do not include imports; those of the command include its whole process. ``growth.py
+--only TEXT`` repeats the series with this text in their titles; the others stay.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ TARGETS = {9_000: (2.0, 500), 19_000: (5.0, 1_000)}
 def table(
     rows: int = 200_000, labels: int = 9_000, columns: int = 5, second: int = 0
 ) -> pd.DataFrame:
-    """Return a table whose class hangs on all columns, and chance."""
+    """Return a table whose class depends on all columns, and on chance."""
     rng = np.random.default_rng(0)
     found, score = {}, rng.logistic(size=rows)
     sizes = {"label": labels, **({"second": second} if second else {})}
@@ -67,7 +66,7 @@ def broad(rows: int, columns: int = 3_000) -> pd.DataFrame:
 OTHER = {"columns of 4 rows": wide, "rows of 3,000 columns": broad}
 
 
-# ---- jobs, each in a process of its own
+# ---- jobs, each in a separate process
 
 
 def fit(path: str) -> None:
@@ -123,7 +122,7 @@ def timed(job: Any) -> None:
 
 
 def peak() -> float:
-    """Return the peak of this process in MB, without what its parent had."""
+    """Return the memory peak of this process in MB, without that of its parent."""
     lines = Path("/proc/self/status").read_text().splitlines()
     return next(int(line.split()[1]) / 1024 for line in lines if "VmHWM" in line)
 
@@ -194,7 +193,7 @@ def exponent(found: dict[int, float]) -> str:
 
 
 def verdict(size: int, job: str, rows: list[dict[str, Any]]) -> str:
-    """Return whether a job meets a target; the command with its start-up."""
+    """Return whether a job meets a target; the command includes its start-up."""
     limit, most = TARGETS[size]
     row = next(row for row in rows if row["labels"] == f"{size:,}")
     seconds, mb = row[f"{job}, CPU s"], row[f"{job}, MB"]
@@ -246,7 +245,7 @@ SERIES = (
 
 
 def benchmark(only: str) -> list[Section]:
-    """Measure the series with this in their titles; the others are kept."""
+    """Measure the series with this text in their titles; the others stay."""
     place = RESULTS / "growth.json"
     before = json.loads(place.read_text())["sections"] if only else []
     kept = {each["title"]: Section(**each) for each in before}

@@ -1,8 +1,8 @@
 """Integer scorecards: error, AUC and bound before and after rounding.
 
-Every bundled set, 20 random splits, points of at most 3, 5 and 10. Beside them, at the
-same scales, the best of the nearest integers. For adult, the card of five lines that
-FasterRisk's authors publish, on the same rows.
+Every bundled set has 20 random splits, and points of at most 3, 5 and 10. They are
+compared with the best of the nearest integers at the same scales. For adult, they are
+also compared with the card of five lines that FasterRisk's authors publish.
 """
 
 from __future__ import annotations

@@ -5,10 +5,9 @@
 PART is votes, latent, kr-vs-kp or growth. Each part is written to the results as soon
 as it is done; those of other parts stay.
 
-The tables of latent classes are drawn thus: y is 0 or 1, a group is one of four, all
-with equal chances; the features are binary and, given both, independent, each with a
-probability of its own for each class and group, drawn uniformly from [0, 1]; 2,000
-rows, seed 0.
+Tables of latent classes have 2,000 rows, seed 0. The class y is 0 or 1 and the group is
+one of four, all equally likely. Given both, the binary features are independent. The
+probability of a feature for each class and group is uniform on [0, 1].
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ NARROW = 0.005
 
 
 def latent(d: int, n: int = 2000, groups: int = 4, seed: int = 0) -> renyi.Marginals:
-    """Return marginals of a table of latent classes, pairs within classes too."""
+    """Return marginals of a table of latent classes, with pairs within classes."""
     rng = np.random.default_rng(seed)
     y, group = rng.integers(0, 2, n), rng.integers(0, groups, n)
     p = rng.random((2, groups, d))[y, group]
@@ -46,7 +45,7 @@ def latent(d: int, n: int = 2000, groups: int = 4, seed: int = 0) -> renyi.Margi
 
 
 def solve(m: renyi.Marginals, limit: float | None, seed: int = 0) -> dict[str, Any]:
-    """Solve, and tell what came out, how long it took, and what was rechecked."""
+    """Solve; return the result, its time, and a check of the exhibited distribution."""
     seen: list[tuple[Progress, float]] = []
     begun = time.process_time()
     result = renyi.minimax(
@@ -78,7 +77,7 @@ def solve(m: renyi.Marginals, limit: float | None, seed: int = 0) -> dict[str, A
 def recheck(
     m: renyi.Marginals, result: renyi.robust.minimax_problem.MinimaxResult
 ) -> str:
-    """Count the exhibited distribution anew; how far is it from the marginals?"""
+    """Return the distance of the exhibited distribution from the marginals."""
     if result.worst_distribution is None:
         return "–"
     frame = result.worst_distribution.frame()
@@ -97,12 +96,12 @@ def recheck(
 
 
 def texts(labels: Any) -> np.ndarray:
-    """Return labels as texts, the missing one too."""
+    """Return labels as texts, including the missing one."""
     return np.array(["(missing)" if pd.isna(v) else str(v) for v in labels], object)
 
 
 def promises(m: renyi.Marginals) -> dict[str, str]:
-    """Return what cheaper certificates promise."""
+    """Return the guarantees of cheaper certificates."""
     clf = renyi.RenyiClassifier().fit_marginals(m)
     cantelli = closed_form(clf.scorecard_, clf.scorecard_.match(m)).conditional
     shown = {"2γ of the classifier": 2 * clf.certificate_.gamma}
@@ -112,7 +111,7 @@ def promises(m: renyi.Marginals) -> dict[str, str]:
 
 
 def votes(seeds: int) -> Section:
-    """All 16 features of votes, missing as a category: 86 million outcomes."""
+    """Solve votes: 16 features, missing as a category, 86 million outcomes."""
     X, y = renyi.datasets.load("votes")
     m = renyi.Marginals.from_data(X, y)
     rows = [{"seed": seed, **solve(m, None, seed)} for seed in range(seeds)]
@@ -129,7 +128,7 @@ def votes(seeds: int) -> Section:
 
 
 def latent_classes(limit: float) -> Section:
-    """20, 30 and 40 binary features, two minutes each."""
+    """Solve 20, 30 and 40 binary features, two minutes each."""
     rows = []
     for d in SIZES:
         m = latent(d)
@@ -139,7 +138,7 @@ def latent_classes(limit: float) -> Section:
 
 
 def kr_vs_kp(limit: float) -> Section:
-    """36 features; ten minutes."""
+    """Solve kr-vs-kp: 36 features, ten minutes."""
     X, y = renyi.datasets.load("kr-vs-kp")
     m = renyi.Marginals.from_data(X, y, class_conditional=True)
     bound = renyi.minimax(m, method="lp", class_conditional=False).upper
@@ -149,14 +148,14 @@ def kr_vs_kp(limit: float) -> Section:
 
 
 def growth(limit: float) -> Section:
-    """Latent classes, more and more features."""
+    """Solve latent classes with increasing numbers of features."""
     rows = [{"d": d, **solve(latent(d), limit)} for d in GROWTH]
     note = f"Time limit {limit:g} s each, by the wall. {stamp()}"
     return Section("growth", table=rows, notes=[note])
 
 
 def stamp() -> str:
-    """Return the date of a part, since parts may be run on different days."""
+    """Return the date of a part; parts may be run on different days."""
     return f"Run on {time.strftime('%Y-%m-%d')}."
 
 
@@ -170,7 +169,7 @@ def known() -> dict[str, Section]:
 
 
 def main() -> None:
-    """Run the parts that are asked for, and write each when it is done."""
+    """Run the requested parts, and write each when it is done."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--seeds", type=int, default=20, help="of votes")
     parser.add_argument("--limit", type=float, default=120.0, help="seconds for latent")

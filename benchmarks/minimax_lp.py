@@ -1,12 +1,14 @@
 """The polynomial program: its value and time, and the error of its rule on new rows.
 
-First on all rows: the value of `minimax(m, method="lp")` (an upper bound on the minimax
-error e*, and the guarantee of its rule), which is the least of the polynomial program
-and of two simple rules; which of them attained it; the CPU time; and beside it 2γ, the
-closed form of `RenyiClassifier` with the rules sharp and renyi. Then the error on
-held-out rows, on the same splits for all: `MinimaxClassifier` answers the class of its
-smallest function, map and sharp are the rules of `RenyiClassifier`; that of sharp,
-which answers at random, is its expectation.
+The first table is on all rows. It shows the value of `minimax(m, method="lp")`, an
+upper bound on the minimax error e* and the guarantee of its rule. It is the least of
+the polynomial program and two simple rules; the table says which attained it. It also
+shows the CPU time, and 2γ, the closed form of `RenyiClassifier` with the rules sharp
+and renyi.
+
+The second table is the error on held-out rows, with the same splits for all.
+`MinimaxClassifier` answers the class of its smallest function; map and sharp are rules
+of `RenyiClassifier`. The error of sharp, which answers at random, is its expectation.
 """
 
 from __future__ import annotations

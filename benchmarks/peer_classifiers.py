@@ -1,15 +1,14 @@
-"""Other classifiers beside renyi: error, log loss, time, memory, and what they promise.
+"""Compare other classifiers with renyi: error, log loss, time, memory, guarantee.
 
-Random splits of the bundled sets, 70 % of the rows to train on, default settings, one
-thread. Each method has a process of its own for each set, so that the memory of one is
-not that of another. Methods that bin numbers themselves get the table as it is; others
-get the bins of `renyi.Encoder`, fitted to the training rows, which counts as part of
-the fit.
+The data are random splits of the bundled sets, 70 % of the rows for training, default
+settings, one thread. Each method has a separate process for each set, so that memory is
+measured separately. Methods that bin numbers get the table itself. Others get the bins
+of `renyi.Encoder`, fitted to the training rows; this counts as part of the fit.
 
-The peers need an environment of their own: ``pip install -e ".[fast]" MRCpy cvxpy
-gurobipy clarabel interpret-core optbinning catboost mapie``. What cannot be imported is
-left out and named. Finished pieces are kept in ``results/peer_classifiers.jsonl``; the
-same command goes on where it was stopped, and ``--write`` writes what there is.
+The peers need a separate environment: ``pip install -e ".[fast]" MRCpy cvxpy gurobipy
+clarabel interpret-core optbinning catboost mapie``. A package that is not installed is
+named and left out. Finished pieces are in ``results/peer_classifiers.jsonl``. The same
+command continues after an interruption, and ``--write`` writes the finished pieces.
 """
 
 from __future__ import annotations
@@ -161,7 +160,7 @@ def _mapie(X: Any, y: Any) -> tuple[Answers, None]:
 
 
 class Method(NamedTuple):
-    """How a method is fitted, the packages it loads, and what it promises."""
+    """A method: how it is fitted, the packages it needs, and what it guarantees."""
 
     fit: Callable[[Any, Any], tuple[Answers, float | None]]
     packages: tuple[str, ...]
@@ -189,14 +188,14 @@ METHODS = {
 
 
 def table(name: str) -> tuple[pd.DataFrame, pd.Series]:
-    """Return a bundled set whose empty cells of text are a label: some refuse them."""
+    """Return a bundled set with a label for empty text cells, as some methods need."""
     X, y = renyi.datasets.load(name)
     texts = [c for c in X if not pd.api.types.is_numeric_dtype(X[c])]
     return X.assign(**{c: X[c].astype(object).fillna("?") for c in texts}), y
 
 
 def _measured(title: str, name: str, pipe: Any) -> None:
-    """Send the figures of every split; run in a process of its own."""
+    """Send the figures of every split; this runs in a separate process."""
     warnings.simplefilter("ignore")
     resource.setrlimit(resource.RLIMIT_CPU, (TOO_LONG, TOO_LONG))
     method, (X, y) = METHODS[title], table(name)
@@ -221,7 +220,7 @@ def _measured(title: str, name: str, pipe: Any) -> None:
 
 
 def measured(title: str, name: str) -> list[tuple[Any, ...]]:
-    """Return the figures of the splits that were finished in time."""
+    """Return the figures of the splits that finished in time."""
     there, here = multiprocessing.Pipe()
     # Not forked: what another method has loaded would count as its memory.
     context = multiprocessing.get_context("spawn")
@@ -239,7 +238,7 @@ def measured(title: str, name: str) -> list[tuple[Any, ...]]:
 
 
 def finished() -> dict[tuple[str, str], list[Any]]:
-    """Return the pieces that were finished, by method and set."""
+    """Return the finished pieces, by method and set."""
     lines = PIECES.read_text().splitlines() if PIECES.exists() else []
     return {(p["method"], p["data"]): p["splits"] for p in map(json.loads, lines)}
 
@@ -272,7 +271,7 @@ def _row(
 
 
 def main() -> None:
-    """Measure what is not finished, the slowest methods last, and write all of it."""
+    """Measure the missing pieces, the slowest methods last, and write all."""
     here = {
         title: method
         for title, method in METHODS.items()

@@ -1,10 +1,10 @@
-"""Every road from the rows of `rows.py` to marginals, measured in a process of its own.
+"""Measure one input path from the rows of `rows.py` to marginals, in this process.
 
-``roads.py ROAD FOLDER ROWS`` prints, as JSON, CPU seconds and peak memory. *CPU* is the
-first call, of all threads, without the start of Python and the imports that stand at
-the top of a user's script; the roads import their engines before the clock starts.
-*Peak memory* is that of the whole process, all that was imported included. Both are
-read from ``/proc``, so that Java and its workers count too.
+``roads.py PATH FOLDER ROWS`` prints CPU seconds and peak memory as JSON. *CPU* is the
+first call, of all threads. It excludes the start of Python and the imports at the top
+of a user's script, among them the engine of the path. *Peak memory* is that of the
+whole process, with all imports. Both are read from ``/proc``, so that Java and its
+workers also count.
 """
 
 from __future__ import annotations
@@ -143,7 +143,7 @@ _made_rows = 0.0
 
 
 def _clocked(source: Iterator[Any]) -> Iterator[Any]:
-    """Yield what a source yields; note the CPU seconds that it takes."""
+    """Yield the batches of a source; record the CPU seconds that it takes."""
     global _made_rows
     while True:
         begun = time.thread_time()
@@ -155,7 +155,7 @@ def _clocked(source: Iterator[Any]) -> Iterator[Any]:
 
 
 def _cpu() -> float:
-    """Return CPU seconds of this process and of those it has started."""
+    """Return CPU seconds of this process and of its child processes."""
     own = resource.getrusage(resource.RUSAGE_SELF)
     ended = resource.getrusage(resource.RUSAGE_CHILDREN)
     used = [own.ru_utime, own.ru_stime, ended.ru_utime, ended.ru_stime]
@@ -164,9 +164,9 @@ def _cpu() -> float:
 
 
 def _peak_mb() -> float:
-    """Return the peak of the resident set, plus those of processes it has started.
+    """Return the peak of the resident set, plus those of the child processes.
 
-    What ``getrusage`` says may be that of the process which started this one.
+    ``getrusage`` may report the peak of the parent process instead.
     """
     return sum(_high_water(pid) for pid in (os.getpid(), *(e.pid for e in _living())))
 
@@ -177,7 +177,7 @@ def _high_water(pid: int) -> float:
 
 
 class Process(NamedTuple):
-    """A process, and the time it and those it has outlived have used."""
+    """A process, and the time that it and its ended child processes used."""
 
     pid: int
     parent: int
@@ -185,7 +185,7 @@ class Process(NamedTuple):
 
 
 def _living() -> list[Process]:
-    """Return the processes that this one has started, and those they have."""
+    """Return the child processes of this one, and theirs."""
     everyone = []
     for place in Path("/proc").glob("[0-9]*/stat"):
         with contextlib.suppress(OSError):  # it has just ended

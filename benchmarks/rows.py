@@ -1,4 +1,4 @@
-"""Rows for the benchmarks of sources: 15 columns of text, as many rows as asked for.
+"""Rows for the benchmarks of sources: 15 columns of text, any number of rows.
 
 A hidden kind of four drives all columns, so that they depend on each other and on the
 class, the last column. The other 14 have 2 to 20 labels, a few of them frequent and
@@ -62,7 +62,7 @@ def schema() -> pa.Schema:
 
 @cache
 def _columns(seed: int) -> list[tuple[pa.Array, np.ndarray]]:
-    """Return labels of each column, and what is drawn given the kind of the row."""
+    """Return the labels of each column, and its codes by kind of row."""
     rng = np.random.default_rng((seed, 2**32))
     made = []
     for j, size in enumerate(SIZES):

@@ -4,9 +4,9 @@ All sides get the same penalties and start each one from the solution before it.
 of every solution, ours and theirs, is computed here by the same formula from the rows,
 relative to the objective. There is no intercept: SPAMS has none for this problem.
 
-SPAMS (``fistaFlat``, regul ``group-lasso-linf``) and adelie, whose group lasso has the
-l2 norm inside a feature and is another problem, need environments of their own. Name
-their Pythons; without them the script measures our side alone:
+The peers are SPAMS (``fistaFlat``, regul ``group-lasso-linf``) and adelie, whose group
+lasso is another problem, with the l2 norm inside a feature. They need separate
+environments. Name their Pythons; without them the script measures renyi alone:
 
     SPAMS_PYTHON=…/bin/python ADELIE_PYTHON=…/bin/python python selection_speed.py
 """
@@ -32,16 +32,16 @@ if TYPE_CHECKING:
 TOL = 1e-4
 COUNT = 30
 TARGET = 100
-# Forms of the matrix that SPAMS may get; with the product X'X it needs fewer operations
-# per iteration but forms it anew for every penalty. Of the few settings tried, the gap
-# looked at every 20 iterations and L0 = 30 were the fastest on a wide table; on one of
-# pairs, with the product, they made little difference.
+# Forms of the matrix for SPAMS. With the product X'X it needs fewer operations per
+# iteration, but forms it again for every penalty. Of the few settings tried, checking
+# the gap every 20 iterations and L0 = 30 were the fastest on a wide table. On pairs,
+# with the product, they made little difference.
 SPAMS = {"pairs": ("gram", "sparse"), "wide": ("sparse", "dense")}
 SPAMS_OPTIONS = {"it0": 20, "L0": 30.0, "max_it": 50_000, "tol": TOL}
 
 
 def pairs() -> tuple[np.ndarray, int, np.ndarray, float]:
-    """3,196 rows of 36 binary columns, as the 630 pairs of them."""
+    """Return 3,196 rows of 36 binary columns, as 630 pairs of columns."""
     rng = np.random.default_rng(0)
     n, d = 3196, 36
     hidden = rng.random((4, n)) < 0.5
@@ -53,7 +53,7 @@ def pairs() -> tuple[np.ndarray, int, np.ndarray, float]:
 
 
 def wide() -> tuple[np.ndarray, int, np.ndarray, float]:
-    """500 rows of 10,000 columns of three categories, like genotypes."""
+    """Return 500 rows of 10,000 columns of three categories, like genotypes."""
     rng = np.random.default_rng(0)
     share = rng.uniform(0.05, 0.5, (10_000, 1))
     codes = sum((rng.random((10_000, 500)) < share).astype(np.uint8) for _ in range(2))
@@ -61,7 +61,7 @@ def wide() -> tuple[np.ndarray, int, np.ndarray, float]:
 
 
 def _labelled(rng, codes, m, relevant, ratio):
-    """Classes by the sign of a noisy score of some of the features."""
+    """Return classes by the sign of a noisy score of some of the features."""
     chosen = rng.choice(len(codes), relevant, replace=False)
     score = sum(rng.standard_normal(m)[codes[j]] for j in chosen)
     noise = 0.5 * score.std() * rng.standard_normal(codes.shape[1])
@@ -79,7 +79,7 @@ def one_hot(codes: np.ndarray, m: int) -> np.ndarray:
 
 
 def penalties(codes, m, y, ratio, squared: bool = False) -> np.ndarray:
-    """Penalties of the paper's form, below the one that leaves nothing."""
+    """Return penalties of the paper's form, below the largest useful one."""
     target = (y - 0.5) / len(y)
     sums = np.stack([np.bincount(column, target, m) for column in codes])
     norms = np.sqrt((sums**2).sum(axis=1)) if squared else np.abs(sums).sum(axis=1)
@@ -87,7 +87,7 @@ def penalties(codes, m, y, ratio, squared: bool = False) -> np.ndarray:
 
 
 def relative_gap(W, m, y, lam, z) -> float:
-    """Duality gap of zᵀQz − dvecᵀz + ¼ + λ Σ max|z_i|, relative to it."""
+    """Return the duality gap of zᵀQz − dvecᵀz + ¼ + λ Σ max|z_i|, relative to it."""
     target, n = y - 0.5, len(y)
     r = target - W @ z
     steepest = 2 * np.abs((W.T @ r).reshape(-1, m)).sum(axis=1).max() / n
@@ -129,7 +129,7 @@ def spams_path(W, m, y, lambdas, how: str) -> tuple[list[np.ndarray], float]:
 
 
 def adelie_path(W, m, y, lambdas) -> tuple[int, float]:
-    """Solve the path of the l2 group lasso; return how many features it ends with."""
+    """Solve the path of the l2 group lasso; return its final number of features."""
     import adelie
 
     d = W.shape[1] // m
@@ -170,7 +170,7 @@ def answer_as_peer(peer: str, file: str, how: str) -> None:
 
 
 def ask(peer: str, problem, how: str = "") -> dict | None:
-    """Let a peer solve a problem in its own interpreter; None if there is none."""
+    """Solve a problem with a peer in its interpreter; return None if there is none."""
     python = os.environ.get(f"{peer.upper()}_PYTHON")
     if python is None:
         return None

@@ -1,10 +1,10 @@
 """The share of random joint tables that are separable, against d and m.
 
-Separable marginals lose nothing by additive scores: gamma equals theta, and the rules
-made of them err at worst at most twice as often as any rule must. The paper says that
-such tables have positive measure. Here they are counted: d features of m categories
-each and two classes, drawn uniformly from all joint tables, more sparsely, with
-conditionals of strong additive log-odds, and from 100 rows. `renyi.separable` says
+Separable marginals lose nothing by additive scores: gamma equals theta. The worst-case
+error of the resulting rules is at most twice that of any rule. The paper says that such
+tables have positive measure. This benchmark counts them, for d features of m categories
+each and two classes. Tables are drawn uniformly from all joint tables, more sparsely,
+with conditionals of strong additive log-odds, and from 100 rows. `renyi.separable` says
 which of its three tests decided.
 """
 
@@ -72,7 +72,7 @@ def _rows(sizes: tuple[int, ...], rng: np.random.Generator) -> renyi.Separabilit
 
 
 def _marginals(table: np.ndarray) -> renyi.Marginals:
-    """Marginals of a table: its outcomes as rows, weighted by their probability."""
+    """Return marginals of a table: its outcomes as rows, weighted by probability."""
     *X, y = np.indices(table.shape).reshape(table.ndim, -1).astype(str)
     frame = pd.DataFrame({f"x{i}": column for i, column in enumerate(X)})
     return renyi.Marginals.from_data(frame, y, sample_weight=table.ravel())
@@ -119,7 +119,7 @@ def _percent(count: int) -> str:
 
 
 def _interval(count: int) -> tuple[float, float]:
-    """Interval of Clopper and Pearson around the share that `count` stands for."""
+    """Return the interval of Clopper and Pearson around the share of `count`."""
     low, high = beta.ppf(
         [0.025, 0.975], [count, count + 1], [TABLES - count + 1, TABLES - count]
     )
@@ -127,7 +127,7 @@ def _interval(count: int) -> tuple[float, float]:
 
 
 def _positive_measure(section: Section) -> str:
-    """Say what the shares of uniformly drawn tables mean for the paper's remark."""
+    """Return what the shares of uniform tables mean for the paper's remark."""
     least = min(section.table, key=lambda row: float(str(row["separable"])))
     return (
         "these tables are uniform on the simplex of all joint tables, so the share is "

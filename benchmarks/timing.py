@@ -4,12 +4,14 @@ Import this before numpy: it limits every thread pool to one thread. A script me
 in its own process, then starts itself once more with ``--without-fast``, where numba
 cannot be imported, and writes both outcomes to ``results/``.
 
-The tasks of a comparison take turns, so that whatever else the machine does disturbs
-all of them alike. *best* is the least CPU time of the repeats, the figure that ratios
-are made of; *median* and *worst* show how far the others lie. *first* is the first
-call. The first or, if loading pays only after some use, the worst call is the one that
-loads compiled code. *memory* is how much the
-resident set grows above its size before the call, in a forked copy of the process.
+The tasks of a comparison take turns, so that other load on the machine affects all of
+them. The columns of a table are:
+
+* *best*: the least CPU time of the repeats; ratios are computed from it.
+* *median* and *worst*: the spread.
+* *first*: the first call. Compiled code is loaded in this call, or in the worst one if
+  loading is worthwhile only after some use.
+* *memory*: growth of the resident set during a call, in a forked copy of the process.
 """
 
 from __future__ import annotations
@@ -57,7 +59,7 @@ class Timing:
 
 @dataclass
 class Claim:
-    """A ratio that is promised, and the one measured."""
+    """A target ratio, and the measured one."""
 
     claim: str
     target: float
@@ -70,7 +72,7 @@ class Claim:
 
 @dataclass
 class Section:
-    """One comparison; `table` holds rows that are no timings."""
+    """One comparison; `table` contains the rows that are not timings."""
 
     title: str
     timings: list[Timing] = field(default_factory=list)
@@ -80,7 +82,7 @@ class Section:
 
 
 def cpu_seconds(task: Callable[[], Any]) -> float:
-    """CPU seconds of one call, of all threads together."""
+    """Return CPU seconds of one call, of all threads together."""
     start = time.process_time()
     task()
     return time.process_time() - start
@@ -89,10 +91,10 @@ def cpu_seconds(task: Callable[[], Any]) -> float:
 def measure(
     tasks: Mapping[str, Callable[[], Any]], repeats: int, calls: int = 1
 ) -> list[Timing]:
-    """Time the tasks in turn; those of milliseconds by the mean of several `calls`.
+    """Time the tasks in turn; short tasks by the mean of several `calls`.
 
-    With several calls each task also gets one that is not timed, so that none pays for
-    what the one before it left in the caches.
+    With several calls each task first gets one that is not timed, so that the caches
+    are in the same state for all.
     """
     first = {name: cpu_seconds(task) for name, task in tasks.items()}
     memory = {name: memory_mb(task) for name, task in tasks.items()}
@@ -114,7 +116,7 @@ def _mean_seconds(task: Callable[[], Any], calls: int) -> float:
 
 
 def memory_mb(task: Callable[[], Any]) -> float:
-    """Growth of the resident set during a call, measured in a forked process."""
+    """Return the growth of the resident set during a call, in a forked process."""
     reading, writing = os.pipe()
     child = os.fork()
     if child == 0:
@@ -130,19 +132,19 @@ def memory_mb(task: Callable[[], Any]) -> float:
 
 
 def _peak() -> int:
-    """Bytes; the system counts in kilobytes everywhere but on a Mac."""
+    """Return bytes; the system counts in kilobytes everywhere but on a Mac."""
     unit = 1 if sys.platform == "darwin" else 1024
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
 
 
 def faster(claim: str, target: float, ours: str, peers: list[str], of: list[Timing]):
-    """Return the claim that `ours` is faster than the fastest of `peers`."""
+    """Return the comparison of `ours` with the fastest of `peers`."""
     best = {timing.task: timing.best for timing in of}
     return Claim(claim, target, min(best[peer] for peer in peers) / best[ours])
 
 
 def extra() -> str:
-    """Return the words that tell the two runs of a script apart."""
+    """Return the words that distinguish the two runs of a script."""
     return "without numba" if WITHOUT_FAST else "with the extra `fast`"
 
 

@@ -1,8 +1,9 @@
 """The worst case of a given model: closed form, programs, and exactly.
 
-`RenyiClassifier()` is fitted to all rows. Of each rule: the closed form, the linear and
-the semidefinite program of polynomial size, and the exact worst case, whose lower end
-is the error under a distribution that is listed and whose tables are checked.
+`RenyiClassifier()` is fitted to all rows. For each rule the table has the closed form,
+the linear and the semidefinite program of polynomial size, and the exact worst case.
+The lower end of the exact case is the error under a listed distribution, whose tables
+are checked.
 """
 
 from __future__ import annotations

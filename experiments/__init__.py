@@ -1,6 +1,6 @@
-"""The paper's experiments, each of which can be run again.
+"""The paper's experiments, to run again.
 
-An experiment is a list of independent pieces of work. `experiments.pieces` runs
-them on all cores and keeps what is finished; the other modules say what a piece is and
-how the pieces become a table and a figure.
+An experiment is a list of independent pieces of work. `experiments.pieces` runs them on
+all cores and stores the finished ones. The other modules define the pieces, and turn
+them into a table and a figure.
 """

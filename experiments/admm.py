@@ -1,13 +1,13 @@
-"""ADMM for the l1,∞ problem, the way the paper suggests: a second, independent one.
+"""ADMM for the l1,∞ problem, as the paper suggests: an independent second solver.
 
     min_z  zᵀQz − dvecᵀz + λ Σ_i max_k |w_i(k)|    subject to  z = w
 
-(with K columns ``½ tr ZᵀQZ − tr FᵀZ``). In turn: z solves a ridge system, w is z + v
-less its projection on an l1 ball, feature by feature, and v collects the differences.
-One eigendecomposition serves every step size, which is doubled or halved until the two
-residuals are of the same order.
+(With K columns the first terms are ``½ tr ZᵀQZ − tr FᵀZ``.) Three steps alternate. z
+solves a ridge system; w is z + v minus its projection on an l1 ball, by feature; v
+accumulates the differences. One eigendecomposition is enough for all step sizes. The
+step size is doubled or halved until the two residuals are of the same order.
 
-Run as a script it compares both ways on a bundled data set:
+As a script it compares both solvers on a bundled data set:
 
     python -m experiments.admm votes
 """
@@ -39,7 +39,7 @@ def project(v: Floats, radius: float) -> Floats:
 
 
 def shrink(x: Floats, sizes: Sequence[int], threshold: float) -> Floats:
-    """Proximal step of threshold · Σ max|x_i|, by Moreau's identity."""
+    """Return the proximal step of threshold · Σ max|x_i|, by Moreau's identity."""
     blocks = np.split(x, np.cumsum(sizes)[:-1])
     return np.concatenate([block - project(block, threshold) for block in blocks])
 
@@ -47,7 +47,7 @@ def shrink(x: Floats, sizes: Sequence[int], threshold: float) -> Floats:
 def objective(
     Q: Floats, target: Floats, sizes: Sequence[int], penalty: float, z: Floats
 ) -> float:
-    """Value of the problem, without the constant of γ."""
+    """Return the value of the problem, without the constant of γ."""
     weight = 1.0 if target.ndim == 1 else 0.5
     largest = [np.abs(block).max() for block in np.split(z, np.cumsum(sizes)[:-1])]
     smooth = weight * (z * (Q @ z)).sum() - 2 * weight * (_half(target) * z).sum()
@@ -55,7 +55,7 @@ def objective(
 
 
 def _half(target: Floats) -> Floats:
-    """Right-hand side R of ``w(tr ZᵀQZ − 2 tr RᵀZ)``: dvec/2, or F itself."""
+    """Return R of ``w(tr ZᵀQZ − 2 tr RᵀZ)``: dvec/2, or F itself."""
     return target / 2 if target.ndim == 1 else target
 
 
@@ -66,7 +66,7 @@ def solve(
     penalty: float,
     tol: float = 1e-9,
 ) -> Floats:
-    """Return the solution w; Q and target are to be centred for an intercept."""
+    """Return the solution w; for an intercept, Q and target must be centred."""
     weight = 1.0 if target.ndim == 1 else 0.5
     values, vectors = np.linalg.eigh(2 * weight * Q)
     linear = 2 * weight * _half(target)
@@ -90,7 +90,7 @@ def solve(
 
 
 def main(name: str = "votes") -> None:
-    """Print the objectives of both ways along a path."""
+    """Print the objectives of both solvers along a path."""
     import renyi
     from renyi.solvers.l1inf import CountsProblem
     from renyi.solvers.l1inf_path import penalty_grid, solve_path

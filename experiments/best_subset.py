@@ -3,8 +3,8 @@
 For every k up to 10, on the five data sets (numbers binned), the first k features of
 the path (`renyi.selection_path`) are compared with
 
-* the proven optimum (branch and bound) where there are at most 20 features;
-* forward selection elsewhere, which is no proof of anything.
+* the proved optimum (branch and bound) if there are at most 20 features;
+* otherwise forward selection, which is not proved to be optimal.
 
     python -m experiments.best_subset                writes results/best_subset.md
 """

@@ -3,10 +3,10 @@ r"""Find the best k features by branch and bound, and prove it.
 .. math:: \min_{|S| = k} \gamma_S
 
 with γ_S as in `renyi.solvers.forward_selection`. The search starts from all features
-and takes some away. With ``M = (A_S + alpha)⁻¹`` and Z = M R_S, taking feature i away
-raises γ by ``cost_i = w tr Z_iᵀ (M_ii)⁻¹ Z_i``. Taking r features away raises it by at
-least the largest of their costs, hence by at least the r-th smallest of all costs:
-where that is not below the best set known, the branch is closed.
+and removes some. With ``M = (A_S + alpha)⁻¹`` and Z = M R_S, removing feature i raises
+γ by ``cost_i = w tr Z_iᵀ (M_ii)⁻¹ Z_i``. Removing r features raises it by at least the
+largest of their costs, hence by at least the r-th smallest of all costs. If the result
+is not below the best set so far, the branch is closed.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _EQUAL = 1e-10
 
 @dataclass(frozen=True)
 class BestSubset:
-    """The best set of features, and how many sets the search looked at."""
+    """The best set of features, and the number of sets that the search visited."""
 
     features: tuple[int, ...]  # ascending
     value: float  # γ_S, the ridge term included
@@ -45,7 +45,7 @@ class BestSubset:
 
 
 class _Node(NamedTuple):
-    """A set: its features, which of them may go, the inverse, points and value."""
+    """A set: its features, those that may be removed, inverse, points and value."""
 
     features: NDArray[np.int64]
     free: NDArray[np.bool_]
@@ -57,7 +57,7 @@ class _Node(NamedTuple):
 def best_subset(
     equations: Moments, sizes: ArrayLike, k: int, alpha: float = ALPHA
 ) -> BestSubset:
-    """Return the set of k features with the smallest γ_S, proven; of 20 at most."""
+    """Return the set of k of at most 20 features with the smallest γ_S, proved."""
     sizes = np.asarray(sizes, np.int64)
     d = len(sizes)
     weight = weight_of(equations.n_classes)
@@ -79,7 +79,7 @@ def best_subset(
 
 @dataclass
 class _Search:
-    """Depth first through the sets, from all features down to k."""
+    """Search the sets depth first, from all features down to k."""
 
     sizes: NDArray[np.int64]
     k: int
@@ -89,7 +89,7 @@ class _Search:
     nodes: int = 0
 
     def explore(self, node: _Node) -> None:
-        """Look at the sets below one; those that cannot be better are left out."""
+        """Visit the subsets of a set, except those that cannot be better."""
         self.nodes += 1
         surplus = len(node.features) - self.k
         free = np.flatnonzero(node.free)
@@ -107,7 +107,7 @@ class _Search:
                 self.value = value
                 self.best = tuple(left.tolist())
             return
-        # The dearest to lose goes first, and stays in all the sets that follow.
+        # Remove the feature of largest cost first; all later sets contain it.
         order = np.argsort(-costs)
         free = free[order]
         costs = costs[order]
@@ -125,7 +125,7 @@ class _Search:
 def _without(
     node: _Node, gone: int, own: slice, free: NDArray[np.int64], rise: float
 ) -> _Node:
-    """Take a feature away; only those in `free` may go after it."""
+    """Remove a feature; only those in `free` may be removed after it."""
     rest = np.ones(len(node.M), bool)
     rest[own] = False
     across = np.linalg.solve(node.M[own, own], node.M[own][:, rest])

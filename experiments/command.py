@@ -1,8 +1,9 @@
-"""How an experiment is run from the command line: ``python -m experiments.table1``.
+"""Run an experiment from the command line: ``python -m experiments.table1``.
 
-An experiment is a module with ``OPTIONS`` (what can be asked for), ``EXTRAS`` (packages
-it needs), ``keys``, ``work``, ``report`` and, where pieces differ, ``cost``. If it can
-go on without some packages, ``missing`` names them; ``possible`` tells their pieces.
+An experiment is a module with ``OPTIONS``, ``EXTRAS`` (the packages that it needs),
+``keys``, ``work``, ``report`` and, if pieces take different times, ``cost``. If it can
+run without some packages, ``missing`` names them, and ``possible`` says which pieces
+can run.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ _INSTALL = {"matplotlib": "plot", "highspy": "exact", "clarabel": "exact"}
 
 
 class Option(NamedTuple):
-    """An option of an experiment: its default, what it means, the least number."""
+    """An option of an experiment: its default, its help text, the smallest value."""
 
     default: int | tuple[int, ...] | tuple[str, ...]
     text: str
@@ -33,7 +34,7 @@ class Option(NamedTuple):
 
 
 def main(name: str, argv: Sequence[str] | None = None) -> int:
-    """Run the experiment of that name; return the exit code: 2 for bad input."""
+    """Run the experiment of that name; return the exit code, 2 for bad input."""
     experiment = import_module(f"experiments.{name}")
     args = _parser(name, experiment).parse_args(argv)
     try:
@@ -48,7 +49,7 @@ def main(name: str, argv: Sequence[str] | None = None) -> int:
 
 
 def _run(name: str, experiment: Any, args: argparse.Namespace) -> None:
-    """Run what is left of an experiment; write and print what came of it."""
+    """Run the missing pieces of an experiment; write and print the results."""
     folder = Path("results", name) if args.out is None else args.out
     if folder.exists() and not folder.is_dir():
         raise ValueError(f"{folder} is a file, not a folder: choose another --out.")
@@ -72,8 +73,9 @@ def _run(name: str, experiment: Any, args: argparse.Namespace) -> None:
             cost=getattr(experiment, "cost", None),
         )
     except KeyboardInterrupt:
-        held = pieces.begin(folder, settings)
-        _note(f"{_count(held, keys)} are kept in {folder}; the same command goes on.")
+        finished = pieces.begin(folder, settings)
+        count = _count(finished, keys)
+        _note(f"{count} are saved in {folder}; run the same command to continue.")
         raise
     report: Report = experiment.report(results, settings)
     report.notes.extend(_mixture(pieces.sources(folder, keys)))
@@ -103,8 +105,8 @@ def _parser(name: str, experiment: Any) -> argparse.ArgumentParser:
         prog=f"python -m experiments.{name}",
         description=experiment.__doc__.splitlines()[0],
         epilog=f"Needs {', '.join(experiment.EXTRAS)}: {install_advice(*extras)}."
-        " Finished pieces of work are kept after Ctrl-C, and the same command goes on."
-        " Time left is shown on a terminal.",
+        " Finished pieces are saved: after Ctrl-C, run the same command to continue."
+        " A terminal shows the time left.",
         allow_abbrev=False,
     )
     for option, (default, text, least) in experiment.OPTIONS.items():
@@ -169,7 +171,7 @@ def _data_set(name: str) -> str:
 
 
 def _check_extras(extras: Sequence[str]) -> None:
-    """Load extras; name all that are missing in one sentence."""
+    """Import the extras; name all missing ones in one sentence."""
     missing: dict[str, str] = {}
     for extra in extras:
         try:
@@ -232,5 +234,5 @@ def settings_of(name: str, experiment: Any, args: argparse.Namespace) -> dict[st
 
 
 def _records(table: Any) -> Any:
-    """Return the rows of a table, with None for what is not a number."""
+    """Return the rows of a table, with None in place of NaN."""
     return table.astype(object).where(table.notna(), None).to_dict("records")

@@ -1,15 +1,15 @@
-"""The classifiers of the comparison: how each is trained, and what it is asked.
+"""The classifiers of the comparison: how each is trained and tested.
 
-All see the same rows and the same categories. What has to be chosen is chosen inside
-the training rows: the ridge by leave-one-out (by generalised cross-validation where
-rows far outnumber the categories), the number of selected features by 5 folds, and the
-one parameter of each of the others by 3 folds over a short grid.
+All see the same rows and the same categories. Parameters are chosen inside the training
+rows. The ridge penalty is chosen by leave-one-out, or by generalised cross-validation
+if rows far outnumber the categories. The number of selected features is chosen by 5
+folds, and the one parameter of each other classifier by 3 folds over a short grid.
 
-A fit answers for one or several columns of the table. For each there is the `error` on
-the test rows; of a randomised rule it is the expectation. The `bound` is what training
-promised about `rule`, the error of the rule that the bound speaks of. It differs from
-`error` for classifiers whose deterministic answer is the usual one, but whose bound is
-that of the randomised one.
+A fit fills one or several columns of the table. For each, `error` is the error rate on
+the test rows, for a randomised rule its expectation. `bound` is the bound from
+training, and `rule` the error rate of the rule that it covers. `rule` differs from
+`error` for classifiers that answer deterministically but are bounded as randomised
+rules.
 """
 
 from __future__ import annotations
@@ -222,7 +222,7 @@ def one_hot(codes: NDArray[Any], sizes: NDArray[Any]) -> Any:
 
 
 def _linear_svm(split: Split, encoder: Encoder, column: str) -> Outcomes:
-    """Train on the indicators of the columns, or of the tuples that encoder makes."""
+    """Train on the indicators of the columns, or of the encoder's tuples."""
     fitted, codes = encoder.fit_transform(split.X)
     sizes = fitted.columns.sizes
     rows = split._replace(X=one_hot(codes, sizes))
@@ -240,7 +240,7 @@ def _svm(split: Split) -> Outcomes:
 
 
 def _svm_of_pairs(split: Split) -> Outcomes:
-    """Give the machine the pairs of columns that δ̃map₂ has."""
+    """Train the machine on the pairs of columns of δ̃map₂."""
     return _linear_svm(split, TupleEncoder(order=2), "SVM₂")
 
 

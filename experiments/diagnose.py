@@ -4,9 +4,9 @@ For a data set, on the random splits of the committed `table1`:
 
 * the learning curve: error of δ̃map against the share of rows that train, tested on the
   same 10 % of the rows at every share;
-* the λ chosen inside the training rows of each split, beside two oracles that look at
-  the test rows: the one λ that is best over all splits, and the best λ of each split;
-* how many features Algorithm 1 selected, and the error with them, as `table1` found it.
+* the λ chosen inside the training rows of each split, and two oracles from the test
+  rows: the best single λ for all splits, and the best λ of each;
+* the number of features that Algorithm 1 selected, and their error in `table1`.
 
     python -m experiments.diagnose votes:20 credit:20 promoters:20 kr-vs-kp:10:5 \
         adult:10:1
@@ -85,7 +85,7 @@ def selected(name: str, order: int) -> list[str]:
 
 
 def pieces(name: str) -> list[dict[str, Any]]:
-    """Return what table 1 found in each split of a data set."""
+    """Return the results of table 1 for each split of a data set."""
     lines = (RESULTS / "table1" / "pieces.jsonl").read_text("utf-8").splitlines()
     found = map(json.loads, lines)
     return [f["result"] for f in found if f["key"].startswith(f"{name} ")]

@@ -1,23 +1,23 @@
 r"""Genotypes: two populations, and a disease of known heritability.
 
 The paper's authors tried Chinese versus Japanese HapMap samples on 10,000 SNPs of
-chromosome 1, with an error of 3 %. Here are the same populations on chromosome 1 and on
-all SNPs (HapMap 1: 45 and 44 people), pairs of populations of HapMap 3, and what a
-simulation gives, so that the experiment runs where those files are not.
+chromosome 1, with an error of 3 %. This experiment has the same populations on
+chromosome 1 and on all SNPs (HapMap 1: 45 and 44 people), and pairs of populations of
+HapMap 3. A simulation runs without those files.
 
-Every person, or family, is answered by a model of all others, penalty included: the fit
-chooses it anew each time. A linear support vector machine on the same indicators has
-its C chosen inside the others too.
+Every person, or family, is classified by a model of all others, which also chooses its
+penalty. A linear support vector machine on the same indicators also chooses its C among
+the others.
 
 A simulated study of cases and controls compares, in five folds, covariates alone, the
-score alone, and both. Liability is ``√h²·g + Σ covariates + noise``, g a weighted sum
-of copies at one SNP in a hundred; the upper half of it are cases.
+score alone, and both. Liability is ``√h²·g + Σ covariates + noise``, where g is a
+weighted sum of copies at one SNP in a hundred. The upper half are cases.
 
-Simulated genotypes come from a coalescent with the Out-of-Africa model of Jouganous et
-al. (2017), which has CHB and JPT, where `stdpopsim` is installed. Elsewhere they are
-mosaics: two populations whose frequencies differ by an F_ST of 0.007 (Balding and
-Nichols) have 60 founding haplotypes each, and a person's haplotypes follow one of them
-for 50 SNPs on average before they switch to another.
+With `stdpopsim` installed, simulated genotypes come from a coalescent with the
+Out-of-Africa model of Jouganous et al. (2017), which has CHB and JPT. Otherwise they
+are mosaics. Two populations, whose frequencies differ by an F_ST of 0.007 (Balding and
+Nichols), have 60 founding haplotypes each. A person's haplotype follows one of them for
+50 SNPs on average before it switches to another.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ _CASE_CONTROL = (
 
 
 def folder() -> Path | None:
-    """Return where the HapMap files are: named, or beside a checkout."""
+    """Return the folder of the HapMap files: named, or next to the checkout."""
     named = os.environ.get(FOLDER)
     places = [Path(named)] if named else []
     here = Path(__file__).resolve()
@@ -95,7 +95,7 @@ def keys(settings: Mapping[str, Any]) -> list[str]:
 
 
 def work(key: str, settings: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Answer people whom the models have not seen; None if their files are absent."""
+    """Classify people whom the models have not seen; None without their files."""
     source, what, *rest = key.split()
     if source != "simulated":
         if folder() is None:
@@ -224,7 +224,7 @@ def _common(variant: Any) -> NDArray[np.int8] | None:
 
 
 def _populations(G: PackedGenotypes, y: Whole, groups: Whole) -> dict[str, Any]:
-    """Answer each person, or family, by models of all others."""
+    """Classify each person, or family, by models of all others."""
     began = time.process_time()
     fitted = GenotypeClassifier().fit(G, y, groups=groups)
     seconds = time.process_time() - began
@@ -346,7 +346,7 @@ def _phenotype(
 
 
 def report(results: Mapping[str, Any], settings: Mapping[str, Any]) -> Report:
-    """Return errors on populations, and what a score adds to covariates."""
+    """Return errors on populations, and the gain of a score over covariates."""
     absent = [key for key, found in results.items() if found is None]
     results = {key: found for key, found in results.items() if found is not None}
     populations = [

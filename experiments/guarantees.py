@@ -1,10 +1,10 @@
-"""Who keeps which promise, and at what width: violations of bounds at 95 %.
+"""Which bounds at 95 % are violated how often, and how wide are they?
 
 A piece is some samples of one size from one population, and the methods of one package
-(`experiments.promises`). Populations are known (`experiments.populations`), so that the
-error of every trained rule is a sum, and on the worst population with the same pairs a
-linear program. A bound is violated where that error is above it, whether the method
-promises anything there or not: the tables say both.
+(`experiments.promises`). Populations are known (`experiments.populations`). So the
+error of every trained rule is a sum, and on the worst population with the same pair
+frequencies a linear program. A bound is violated if that error is above it. The tables
+also say whether the method covers that setting.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ OPTIONS = {
 _GROUP = 25
 _SLACK = 1e-7  # of the linear programs' answers
 _DELTA = 1 - promises.CONFIDENCE
-_DOUBT = 1e-4  # a promise is called broken if chance would do so this rarely
-# Compares every row of the population with every row that judges.
+_DOUBT = 1e-4  # a bound counts as violated if chance explains it this rarely
+# These would compare every row of the population with every held-out row.
 _NOT_DONE = {(CREPES, "adult")}
 
 
@@ -40,14 +40,14 @@ def missing() -> list[str]:
     """Return a sentence for every package that is not installed."""
     return [
         f"{name} is not installed, and left out where it is not finished: "
-        "experiments/README.md says how to install it beside this environment."
+        "experiments/README.md says how to install it in a separate folder."
         for name in PACKAGES
         if name not in promises.installed()
     ]
 
 
 def possible(key: str) -> bool:
-    """Tell whether the package of a piece is installed.
+    """Return whether the package of a piece is installed.
 
     >>> possible("additive 200 renyi 0-25")
     True
@@ -92,7 +92,7 @@ def work(key: str, settings: Mapping[str, Any]) -> dict[str, Any]:
         sample = Sample(known, *known.sample(int(n), random), k)
         errors: dict[int, dict[str, float]] = {}
         for claim, (bound, loss, size) in promises.claims(package, sample).items():
-            if id(loss) not in errors:  # claims about one rule share its losses
+            if id(loss) not in errors:  # bounds on one rule share its losses
                 errors[id(loss)] = known.errors(loss)
             mean = 0.0 if size is None else float(known.p.sum(axis=1) @ size)
             for setting, error in errors[id(loss)].items():
@@ -111,7 +111,7 @@ def work(key: str, settings: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def summary(results: Mapping[str, Any]) -> pd.DataFrame:
-    """Return one row for every population, size, claim and setting."""
+    """Return one row for every population, size, bound and setting."""
     rows = []
     for key, found in results.items():
         name, n, _, span = key.split()
@@ -143,7 +143,7 @@ def summary(results: Mapping[str, Any]) -> pd.DataFrame:
 
 
 def _promised(claim: str, setting: str) -> str:
-    """Tell whether a claim is about a setting.
+    """Return whether a bound covers a setting.
 
     >>> _promised("held-out, map", "same"), _promised("held-out, map", "worst")
     ('yes', 'no')
@@ -153,14 +153,14 @@ def _promised(claim: str, setting: str) -> str:
 
 
 def broken(row: Any) -> bool:
-    """Tell whether a promise failed more often than chance explains."""
+    """Return whether a bound failed more often than chance explains."""
     if PROMISES[row.claim].sets:  # of the mean over samples
         return bool(row.error > _DELTA + 4 * row.standard_error)
     return bool(binom.sf(row.violated - 1, row.samples, _DELTA) < _DOUBT)
 
 
 def report(results: Mapping[str, Any], settings: Mapping[str, Any]) -> Report:
-    """Return what is promised, how often it failed, and how wide the bounds are."""
+    """Return the tables: which bounds failed how often, and how wide they are."""
     table = summary(results)
     named = table.rename(columns={"standard error": "standard_error"})
     sets = named["claim"].map(lambda claim: PROMISES[claim].sets)
@@ -224,7 +224,7 @@ NOTES = (
 
 
 def _said(table: Any) -> pd.DataFrame:
-    """Return what every method says, and where."""
+    """Return the bound of every method, and its settings."""
     there = [claim for claim in PROMISES if claim in set(table["claim"])]
     return pd.DataFrame(
         [
@@ -239,7 +239,7 @@ def _said(table: Any) -> pd.DataFrame:
 
 
 def _short(table: Any, sizes: list[int]) -> pd.DataFrame:
-    """Return violations over all populations and sizes, in brackets if not promised."""
+    """Return violations over all populations and sizes, in brackets if not covered."""
     rows = []
     for claim, part in table.groupby("claim", sort=False):
         row = {"method": claim}
@@ -248,8 +248,8 @@ def _short(table: Any, sizes: list[int]) -> pd.DataFrame:
             if cells.empty:
                 continue
             share = f"{100 * cells['violated'].sum() / cells['samples'].sum():.1f}"
-            told = _promised(claim, setting) != "no"
-            row[setting] = share if told else f"({share})"
+            covered = _promised(claim, setting) != "no"
+            row[setting] = share if covered else f"({share})"
         same = part[part["setting"] == SAME]
         for n in sizes:
             mean = 100 * same.loc[same["n"] == n, "bound"].mean()
@@ -313,7 +313,7 @@ def _sets(table: Any) -> pd.DataFrame:
 
 
 def _wider(table: Any) -> list[str]:
-    """Say how often our bounds are the wider ones."""
+    """Return a sentence on how often our bounds are the wider ones."""
     found = []
     for ours, theirs, setting in (
         ("cross-fit mixture, map", "logistic regression, Clopper–Pearson", SAME),
@@ -335,7 +335,7 @@ def _wider(table: Any) -> list[str]:
 
 
 def _counts(table: Any) -> list[str]:
-    """Say how many samples each package had, and what was not computed."""
+    """Return a sentence on the samples of each package, and what was not computed."""
     of = table["claim"].map(lambda claim: PROMISES[claim].package)
     counts = table["samples"].groupby(of).min().to_dict()
     found = [
@@ -353,7 +353,7 @@ def _counts(table: Any) -> list[str]:
 
 
 def _release(package: str) -> str:
-    """Return a package with its version, where that is installed."""
+    """Return a package with its version, if it is installed."""
     try:
         return f"{package} {version(package)}"
     except PackageNotFoundError:
@@ -361,7 +361,7 @@ def _release(package: str) -> str:
 
 
 def _draw(figure: Any, table: pd.DataFrame) -> None:
-    """Draw the mean bounds of each method over the error of its rule."""
+    """Plot the mean bounds of each method against the error of its rule."""
     sizes = sorted(set(table["n"]))
     figure.set_size_inches(4 + 3 * len(sizes), 5)
     panels = figure.subplots(1, len(sizes), sharey=True, squeeze=False)[0]

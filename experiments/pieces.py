@@ -1,12 +1,12 @@
-"""Pieces of an experiment: run on several cores, kept when finished, never run twice.
+"""Run the pieces of an experiment on several cores, each exactly once.
 
-A folder holds ``settings.json``, what was asked for, and ``pieces.jsonl``, one line for
-each finished piece. A line is written whole and flushed to disk; the last one may have
-been cut by a kill, and is then done again. A folder of other settings is refused, but
-for a run of more splits, samples or data sets. Every line holds a digest of the sources
-that made it: a report tells if its pieces were made by more than one state of them.
+A folder contains ``settings.json`` and ``pieces.jsonl``, one line for each finished
+piece. A line is flushed to the disk. If a kill cut the last line, its piece runs again.
+A folder with other settings is rejected, except for a run of more splits, samples or
+data sets. Every line contains a digest of the sources that made it. A report says if
+its pieces come from more than one state of the sources.
 
-Processes that work on pieces end with the one that began, whatever ended that.
+Worker processes end with the main process, whatever ended it.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ from renyi.progress import Progress
 Work = Callable[[str, Mapping[str, Any]], Any]
 Cost = Callable[[str], float]
 
-# Settings that say which pieces there are, and nothing about any of them: a run of 5
-# splits goes on to 100.
+# Settings that only choose the pieces, and do not change any of them: a run of 5 splits
+# can continue to 100.
 EXTENT = {"splits", "datasets", "samples", "slow", "command"}
 SETTINGS = "settings.json"
 PIECES = "pieces.jsonl"
@@ -71,10 +71,10 @@ def run(
     workers : int, optional
         Processes; by default as many as there are cores. 1 runs the pieces here.
     stream : file, optional
-        Where progress is told; by default stderr if it is a terminal.
+        Where to show progress; by default stderr if it is a terminal.
     cost : callable, optional
-        ``cost(key)`` returns how long a piece takes beside the others, so that the
-        time left is foretold well; by default all take as long.
+        ``cost(key)`` returns the relative time of a piece, to estimate the time left;
+        by default all pieces are equal.
 
     Examples
     --------
@@ -98,47 +98,47 @@ def run(
                 out.flush()
                 os.fsync(out.fileno())
                 done[key] = result
-                progress.tell(key)
+                progress.show(key)
     finally:
         progress.end()
     return {key: done[key] for key in keys}
 
 
 def begin(folder: Path, settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Make a folder for these settings, or return the pieces it has already."""
-    told = {**settings, "renyi": renyi.__version__}
+    """Make a folder for these settings, or return its finished pieces."""
+    requested = {**settings, "renyi": renyi.__version__}
     place = folder / SETTINGS
     folder.mkdir(parents=True, exist_ok=True)
-    held = _read(place) if place.exists() else told
-    for name in sorted({*told, *held} - EXTENT):
-        if told.get(name) != held.get(name):
+    earlier = _read(place) if place.exists() else requested
+    for name in sorted({*requested, *earlier} - EXTENT):
+        if requested.get(name) != earlier.get(name):
             raise ValueError(
-                f"{folder} holds a run with {name} = {held.get(name)!r}, and "
-                f"{told.get(name)!r} is asked for: give another --out, or delete it."
+                f"{folder} contains a run with {name} = {earlier.get(name)!r}, not "
+                f"{requested.get(name)!r}: give another --out, or delete the folder."
             )
     with replacing(place) as stream:
-        stream.write((json.dumps(told, indent=2) + "\n").encode())
+        stream.write((json.dumps(requested, indent=2) + "\n").encode())
     return _finished(folder / PIECES)
 
 
 @cache
 def digest() -> str:
-    """Return what tells the sources of package and experiments from others.
+    """Return a digest of the sources of package and experiments.
 
     >>> len(digest())
     16
     """
-    found = hashlib.sha256()
+    total = hashlib.sha256()
     for root in (Path(renyi.__file__).parent, Path(__file__).parent):
         names = sorted(place.relative_to(root).parts for place in root.rglob("*.py"))
         for name in names:
             data = root.joinpath(*name).read_bytes()
-            found.update(f"{'/'.join(name)} {len(data)}\n".encode() + data)
-    return found.hexdigest()[:16]
+            total.update(f"{'/'.join(name)} {len(data)}\n".encode() + data)
+    return total.hexdigest()[:16]
 
 
 def sources(folder: Path, keys: Collection[str]) -> set[str]:
-    """Return the digests of the code that made some pieces; "" where it is not told.
+    """Return the digests of the code that made some pieces; "" if it is unknown.
 
     >>> import tempfile
     >>> place = Path(tempfile.mkdtemp())
@@ -162,7 +162,7 @@ def _read(place: Path) -> dict[str, Any]:
 
 
 def _finished(place: Path) -> dict[str, Any]:
-    """Return the pieces in a file, and cut off a line that was not finished."""
+    """Return the pieces in a file, and cut off an incomplete last line."""
     if not place.exists():
         return {}
     data = place.read_bytes()
@@ -212,9 +212,9 @@ def _results(
 
 
 def _undisturbed() -> None:
-    """Leave Ctrl-C, which a terminal sends to all, to the process that began.
+    """Leave Ctrl-C, which a terminal sends to all processes, to the main process.
 
-    If that one is ended by anything else, it cannot tell: so its end is watched.
+    If the main process ends in another way it cannot signal, so a thread watches it.
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_end_with_parent, daemon=True).start()
@@ -229,7 +229,7 @@ def _end_with_parent() -> None:
 
 @contextmanager
 def _one_thread() -> Iterator[None]:
-    """Let the processes that are started here use one thread each."""
+    """Limit the processes that start in this block to one thread each."""
     before = {name: os.environ.get(name) for name in _THREADS}
     os.environ.update(dict.fromkeys(_THREADS, "1"))
     try:
@@ -243,7 +243,7 @@ def _one_thread() -> Iterator[None]:
 
 
 class _Progress:
-    """One line that is rewritten: how many pieces are finished, and time left."""
+    """A line that is rewritten: the number of finished pieces, and the time left."""
 
     def __init__(
         self, total: int, costs: Mapping[str, float], stream: TextIO | None
@@ -254,7 +254,7 @@ class _Progress:
         self.first = self.done = total - len(costs)
         self.paid, self.begun = 0.0, time.monotonic()
 
-    def tell(self, key: str) -> None:
+    def show(self, key: str) -> None:
         self.done += 1
         self.paid += self.costs[key]
         if self.stream is None:

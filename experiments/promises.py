@@ -1,8 +1,9 @@
-"""Methods with a guarantee: what each says about a rule that it trained, and of whom.
+"""Methods with bounds: what each says about a rule that it trained, and where.
 
-Every method sees the same sample. Those that judge by rows not trained on learn from
-its first half and judge by the second; cross-fitting draws its own halves. A claim is a
-rule and a bound on its error, or sets of classes and the share of rows they may miss.
+Every method sees the same sample. Methods with held-out rows train on its first half
+and evaluate on the second; cross-fitting draws its own halves. Each method returns a
+rule and a bound on its error, or sets of classes and the share of rows that they may
+miss.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ _HALVINGS = 12  # of the interval in which the least accuracy granted is searche
 
 
 class Promise(NamedTuple):
-    """What a method promises, and in which settings."""
+    """The bound that a method gives, and in which settings."""
 
     package: str
     text: str
@@ -135,7 +136,7 @@ class Sample(NamedTuple):
 
     @property
     def halves(self) -> tuple[tuple[Places, Places], tuple[Places, Places]]:
-        """Return rows and classes to learn from, and those to judge by."""
+        """Return rows and classes to train on, and those to evaluate on."""
         half = len(self.y) // 2
         first, second = slice(half), slice(half, None)
         return (self.rows[first], self.y[first]), (self.rows[second], self.y[second])
@@ -147,7 +148,7 @@ def installed() -> list[str]:
 
 
 def claims(package: str, sample: Sample) -> dict[str, Claim]:
-    """Return what the methods of a package claim after seeing a sample."""
+    """Return the bounds of a package's methods from a sample."""
     return dict(_METHODS[package](sample))
 
 
@@ -161,7 +162,7 @@ def _renyi(sample: Sample) -> Iterator[tuple[str, Claim]]:
 def _crossfit(sample: Sample) -> Iterator[tuple[str, Claim]]:
     X, seed = sample.population.codes[sample.rows], sample.seed
     safe = CrossFitClassifier(random_state=seed).fit(X, sample.y)
-    # The mixture is of the same halves, which are judged again and not trained again.
+    # The mixture has the same halves, which are evaluated again but not trained again.
     halves = split_rows(X, sample.y, seed)
     judged = [
         judged_half(*pair) for pair in zip(safe.halves_, halves[::-1], strict=True)

@@ -1,10 +1,10 @@
-r"""Rankings of features by mutual information, alone or less what is known already.
+r"""Rankings of features by mutual information, with or without redundancy.
 
 .. math:: I(X; Y) = \sum_{k, l} P(k, l) \log \frac{P(k, l)}{P(k) P(l)}
 
-from the pair counts alone. The ranking by I(X_i; Y) looks at one feature at a time;
-mRMR (Peng, Long and Ding, 2005) adds at each step the feature of largest
-``I(X_i; Y) − mean of I(X_i; X_j)`` over the features j that are in.
+is computed from the pair counts alone. The ranking by I(X_i; Y) looks at one feature at
+a time. At each step mRMR (Peng, Long and Ding, 2005) adds the feature of largest
+``I(X_i; Y) − mean of I(X_i; X_j)`` over the features j chosen so far.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ def information(table: Floats) -> float:
 
 
 def relevance(m: Marginals) -> Floats:
-    """Mutual information of every feature with the target."""
+    """Return the mutual information of every feature with the target."""
     starts = offsets(m.encoder.columns.sizes)
     counts = m.target_counts.astype(np.float64)
     return np.array([information(part) for part in np.split(counts, starts[1:-1])])
 
 
 def redundancy(m: Marginals) -> Floats:
-    """Mutual information of every pair of features."""
+    """Return the mutual information of every pair of features."""
     starts = offsets(m.encoder.columns.sizes)
     counts, d = m.feature_counts, len(starts) - 1
     out = np.zeros((d, d))

@@ -1,4 +1,4 @@
-"""What an experiment writes: a table as CSV and Markdown, and a figure."""
+"""Write the results of an experiment: a table as CSV and Markdown, and a figure."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class Report:
         return "\n\n".join(parts) + "\n"
 
     def write(self, folder: Path, settings: Mapping[str, Any]) -> list[Path]:
-        """Write table.csv, table.md and figure.svg; return what was written."""
+        """Write table.csv, table.md and figure.svg; return their paths."""
         data = self.data
         if data is None:
             data = next(iter(self.tables.values()))
@@ -97,7 +97,7 @@ def _shown(value: Any) -> str:
 
 
 def _figure(draw: Callable[[Any], None]) -> str:
-    """Return a drawing as SVG, the same bytes for the same drawing."""
+    """Return a figure as SVG; equal figures give equal bytes."""
     import io
 
     matplotlib = plotting()
@@ -110,7 +110,7 @@ def _figure(draw: Callable[[Any], None]) -> str:
 
 
 def plotting() -> Any:
-    """Return matplotlib, or say how to get it."""
+    """Return matplotlib; raise an error with advice if it is missing."""
     import_extra("matplotlib.figure", "plot", "Figures need matplotlib")
     return import_module("matplotlib")
 

@@ -1,11 +1,10 @@
-r"""The paper's run time: many columns, few rows, three ways to train.
+r"""The paper's run time: many columns, few rows, three training methods.
 
 10,000 binary features, 200 rows, a noisy linear label; 85 % of the rows train. The
 paper reports an error of 19.9 % after 0.2 s for its classifier by gradient descent and
 of 19.7 % after 1.25 s for a linear support vector machine, at λ = 10⁴. It does not say
-whether λ multiplies the squared norm beside a mean over rows or beside a sum; both
-readings are run. Labels are unbalanced, so the error of always answering the more
-frequent class stands beside the others.
+whether λ is relative to a mean over rows or to a sum; both are run. Labels are
+unbalanced, so the table also has the error of always answering the more frequent class.
 """
 
 from __future__ import annotations
@@ -94,7 +93,7 @@ def cost(key: str) -> float:
 
 @cache
 def _warm() -> None:
-    """Load in this process what the first call of each method would have to load."""
+    """Load the modules that the first call of each method would load."""
     load("renyi.counting.kernels")
     X, y = make_linear(200, 10_000, random_state=1)
     for name in _METHODS:
@@ -102,7 +101,7 @@ def _warm() -> None:
 
 
 def _compared(n: int, d: int, repetition: int, seed: int) -> dict[str, float]:
-    """Errors and CPU seconds of all methods on one draw with both classes in it."""
+    """Return errors and CPU seconds of all methods on one draw with both classes."""
     random = np.random.default_rng([seed, repetition, n, d])
     cut = round(_TRAIN * n)
     while True:
@@ -158,7 +157,7 @@ def _descended(X: NDArray[Any], y: NDArray[Any], alpha: float) -> Fitted:
 
 
 def _curvature(W: NDArray[Any], start: NDArray[Any]) -> float:
-    """Largest eigenvalue of WᵀW/n, a little above what power iterations find."""
+    """Return an upper estimate of the largest eigenvalue of WᵀW/n."""
     v, value = start, 0.0
     for _ in range(_POWERS):
         v = v / np.linalg.norm(v)
@@ -210,7 +209,7 @@ def _summary(draws: list[dict[str, float]]) -> pd.DataFrame:
 
 
 def _like_majority(draws: list[dict[str, float]]) -> bool:
-    """Whether no method errs clearly less often than the majority does."""
+    """Return whether no method is clearly better than the majority class."""
     for name in _METHODS:
         less = [draw["majority"] - draw[f"{name}, error"] for draw in draws]
         if np.mean(less) > 2 * np.nan_to_num(standard_error(less)):

@@ -1,9 +1,9 @@
-"""Error and certificate against the number of features, by three ways to select.
+"""Error and certificate against the number of features, by three selection methods.
 
 A piece is one random split of a data set. On the training rows features are ordered by
-Algorithm 1 (`renyi.RenyiSelector`), by mutual information with the class, and by mRMR;
-a Rényi classifier is then trained on the first k of them, its ridge by leave-one-out,
-and tested on the other rows.
+Algorithm 1 (`renyi.RenyiSelector`), by mutual information with the class, and by mRMR.
+A Rényi classifier is trained on the first k of them, with its ridge penalty chosen by
+leave-one-out, and tested on the other rows.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _ALL = 16  # up to so many features every number of them is tried
 _NUMBERS = (1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 25, 30, 40, 50)
 Row = dict[str, Any]
 METHODS = ("Rényi", "mutual information", "mRMR")
-# Lines that lie on each other are told apart by their strokes and open markers.
+# Strokes and open markers distinguish lines that cover each other.
 _STYLES = ("C0o-", "C1s--", "C2^:")
 _LINE = {"markersize": 3, "markerfacecolor": "none", "linewidth": 1.2}
 _SHOWN = (1, 2, 3, 5, 8, 12)  # numbers of features in the table for people
@@ -146,7 +146,7 @@ def _wide(table: pd.DataFrame, what: str) -> pd.DataFrame:
 
 
 def _draw(figure: Any, table: pd.DataFrame) -> None:
-    """Draw two panels for every data set: error above, certificate below."""
+    """Plot two panels for every data set: error above, certificate below."""
     names = list(dict.fromkeys(table["dataset"]))
     figure.set_size_inches(2 + 2.2 * len(names), 5.4)
     panels = figure.subplots(2, len(names), sharex="col", squeeze=False)
@@ -161,7 +161,7 @@ def _draw(figure: Any, table: pd.DataFrame) -> None:
 
 
 def _draw_set(column: Any, table: pd.DataFrame) -> None:
-    """Draw the two panels of a data set; lines that meet stay visible."""
+    """Plot the two panels of a data set; lines that meet stay visible."""
     from matplotlib.ticker import MaxNLocator
 
     for method, style in zip(METHODS, _STYLES, strict=True):

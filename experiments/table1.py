@@ -179,7 +179,7 @@ def _least(errors: pd.DataFrame, columns: Sequence[str]) -> str | None:
 
 
 def report(results: Mapping[str, Any], settings: Mapping[str, Any]) -> Report:
-    """Return the errors beside the paper's, the bounds, and what was chosen."""
+    """Return the errors and the paper's, the bounds, and the chosen parameters."""
     frame = tidy(results)
     table = summary(frame)
     rivals = best(frame)
@@ -224,11 +224,11 @@ def _notes(names: set[str]) -> list[str]:
     adult = (
         ", on adult by generalised cross-validation, at order 2 from one factorisation"
     )
-    told = {
+    values = {
         "wide": f" ({'; '.join(wide)})" if wide else "",
         "adult": adult if "adult" in names else "",
     }
-    return [note.format(**told) for note in NOTES]
+    return [note.format(**values) for note in NOTES]
 
 
 _AS_GOOD_NOTE = (
@@ -284,7 +284,7 @@ def _choice(row: Any) -> str:
 
 
 def _draw(figure: Any, table: pd.DataFrame) -> None:
-    """Draw a panel for every data set: our errors as dots, the paper's as crosses."""
+    """Plot a panel for every data set: our errors as dots, the paper's as crosses."""
     names = list(dict.fromkeys(table["dataset"]))
     figure.set_size_inches(3 + 1.8 * len(names), 5)
     panels = figure.subplots(1, len(names), sharey=True, squeeze=False)[0]

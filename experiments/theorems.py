@@ -95,7 +95,7 @@ def marginals_of(joint: Any) -> Marginals:
 
 
 def report(results: Mapping[str, Any], settings: Mapping[str, Any]) -> Report:
-    """Return how much of each right side the left side takes."""
+    """Return the ratio of the left to the right side of each inequality."""
     frame = pd.concat(
         [pd.DataFrame(v).assign(kind=key.split()[0]) for key, v in results.items()]
     )

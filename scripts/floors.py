@@ -18,19 +18,20 @@ def floors(extras: list[str]) -> dict[str, str]:
     """Return the lowest version of every direct requirement of these extras."""
     project = tomllib.loads(PROJECT.read_text("utf-8"))["project"]
     optional = project["optional-dependencies"]
-    found: dict[str, str] = {}
-    for requirement in project["dependencies"] + [
-        r for e in extras for r in optional[e]
-    ]:
+    requirements = list(project["dependencies"])
+    for extra in extras:
+        requirements += optional[extra]
+    versions: dict[str, str] = {}
+    for requirement in requirements:
         own = re.fullmatch(r"renyi\[(.+)\]", requirement)
         if own:
-            found |= floors(own[1].split(","))
+            versions |= floors(own[1].split(","))
             continue
         name, version = re.match(
             r"([\w.-]+)(?:\[.+\])?>=([\w.]+)", requirement
         ).groups()
-        found[name] = version
-    return found
+        versions[name] = version
+    return versions
 
 
 if __name__ == "__main__":

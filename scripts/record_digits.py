@@ -3,10 +3,14 @@
     python scripts/record_digits.py digits.json             write them down
     python scripts/record_digits.py --compare digits.json   compute and compare
 
-Recorded are, for every bundled data set, the closed-form certificate and all points;
-the minimax error of votes and the worst case of its model by linear programs; one
-70/30 split of three data sets; and a genotype model of a small generated study. Only
-public names are used, so that the script runs on older and newer code.
+The script records:
+
+* for every bundled data set, the closed-form certificate and all points;
+* the minimax error of votes, and the worst case of its model by linear programs;
+* one 70/30 split of three data sets;
+* a genotype model of a small generated study.
+
+It uses only public names, so that it runs on older and newer code.
 """
 
 from __future__ import annotations
@@ -150,7 +154,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("file", type=Path)
     parser.add_argument(
-        "--compare", action="store_true", help="FILE holds the old ones"
+        "--compare", action="store_true", help="FILE contains the old numbers"
     )
     options = parser.parse_args()
     warnings.simplefilter("ignore")

@@ -1,9 +1,9 @@
 #!/bin/sh
 # Unpack the system programs that some tests need into .tools, without root.
 #
-# One line per program: the command, then the Debian packages which hold it; what these
-# need and the machine lacks, apt tells. A command already on the PATH is left alone; the
-# Makefile puts .tools/usr/bin on it.
+# One line per program: the command, then the Debian packages that contain it. apt lists
+# the missing packages on which these depend. A command that is already on the PATH is
+# not unpacked. The Makefile puts .tools/usr/bin on the PATH.
 set -eu
 cd "$(dirname "$0")/.."
 programs=${PROGRAMS-"

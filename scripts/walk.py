@@ -1,8 +1,8 @@
-"""Follow a call through the package: the modules it enters, and how often it crosses.
+"""Follow a call through the package: its modules, and how often it changes module.
 
     python scripts/walk.py [CALL ...]
 
-prints, for each call, the modules in the order of their first function call. A call is
+For each call it prints the modules in the order of their first function call. A call is
 made once before, so that imports do not count. Other threads are not followed.
 """
 
@@ -82,7 +82,7 @@ def main() -> None:
         parser.add_argument("call", nargs="*", help=", ".join(known))
         for name in parser.parse_args().call or known:
             call = known[name]
-            call()  # imports are done
+            call()  # so that imports are done
             entered = trail(call)
             modules = list(dict.fromkeys(entered))
             print(f"{name}: {len(modules)} modules, {len(entered) - 1} crossings")

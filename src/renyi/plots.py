@@ -448,11 +448,11 @@ class CertificateDisplay(_Display):
         alpha = 0.16 if self.notes else 0.35
         upper = row.high
         assert upper is not None
-        style = {"color": COLOURS[0], "alpha": alpha, "label": "proven: at most"}
+        style = {"color": COLOURS[0], "alpha": alpha, "label": "at most"}
         self.bars_.append(ax.barh([y], [upper], 0.5, **style))
         ax.plot([upper, upper], [y - 0.25, y + 0.25], color=COLOURS[0], lw=2)
         if row.low is not None:
-            text = "some distribution attains it"
+            text = "some population attains it"
             ax.plot([row.low, upper], [y, y], color="black", lw=2)
             ax.plot([row.low], [y], "D", color="black", ms=5, label=text)
         self._write(f"≤ {at_most(upper)}", upper, y)
@@ -460,8 +460,9 @@ class CertificateDisplay(_Display):
     def _draw_scale(self) -> None:
         """Set up a scale of percentages without a tick above 100."""
         ax = self.ax_
-        ends = [x for r in self.rows for x in (r.value, r.high) if x is not None]
-        reach = 1.2 * max([*ends, 1e-3])
+        values = [row.value for row in self.rows if row.value is not None]
+        bounds = [row.high for row in self.rows if row.high is not None]
+        reach = 1.2 * max([*values, *bounds, 1e-3])
         ax.set_xlim(0, reach)
         ax.set_xticks([x for x in ax.get_xticks() if 0 <= x <= 1])
         ax.set_xlim(0, reach)
@@ -505,19 +506,19 @@ def _group(row: ErrorRow, rows: Sequence[ErrorRow]) -> str:
     """Return the heading above a row."""
     if row.kind == "baseline" or row.about == ANY_RULE:
         any_rule = any(each.about == ANY_RULE for each in rows)
-        return "What any rule could guarantee" if any_rule else "For comparison"
+        return "What any rule could guarantee" if any_rule else "Baselines"
     if row.name == LEAVE_ONE_OUT:
-        return "New rows, estimated"
+        return "Error to expect"
     guarantees = [each for each in rows if each.kind == "guarantee"]
     if row.kind == "guarantee" and row.about != guarantees[0].about:
         return "The same points, other rules"
     if row.kind != "guarantee":
-        return f"The sampled population, {guarantees[0].certainty}"
+        return f"This population, {guarantees[0].certainty}"
     if row.name in (HALVES, HELDOUT):
         return f"{row.covers[0].upper()}{row.covers[1:]}, rule {row.about}"
     if not row.about:
-        return "Worst case of this rule"
-    return f"Worst case of this model, rule {row.about}"
+        return "Guarantee of this rule"
+    return f"Guarantee of this model, rule {row.about}"
 
 
 def _row_name(row: ErrorRow) -> str:
@@ -525,9 +526,9 @@ def _row_name(row: ErrorRow) -> str:
     if row.name == LEAVE_ONE_OUT:
         return f"{row.name}, rule {row.about}"
     if row.name == ALWAYS:
-        return f"always {row.about!r}"
+        return f"always answering {row.about!r}"
     if row.name == SINGLE:
-        return f"by {row.about!r} alone"
+        return f"{row.about!r} alone"
     if row.name not in (HALVES, HELDOUT):
         return row.name
     if row.kind == "estimate":
@@ -750,7 +751,9 @@ class HGRDisplay(_Display):
         self.im_ = ax.imshow(np.ma.masked_invalid(rho), **look)
         ax.set_facecolor("0.85")  # the colour of unknown pairs
         names = [_shown(name, _NARROW) for name in self.order]
-        size = 8 if count <= 30 else 6 if count <= 60 else 4
+        size = 8
+        if count > 30:
+            size = 6 if count <= 60 else 4
         ax.set_xticks(range(count), names, rotation=90, fontsize=size)
         ax.set_yticks(range(count), names, fontsize=size)
         if self.target in self.order:

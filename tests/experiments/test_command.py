@@ -157,7 +157,7 @@ def test_unknown_data_set(bad):
 def test_another_run_in_the_folder(good, bad):
     good("theorems", *ONE, "--out", "here")
     message = bad("theorems", "--tables", 2, "--out", "here")
-    assert "here holds a run with" in message
+    assert "here contains a run with" in message
     assert "give another --out" in message
     message = bad("selection", "--out", "here", "--datasets", "votes")
     assert "experiment" in message or "command" in message
@@ -214,7 +214,9 @@ def test_an_interruption_tells_what_is_kept(run, good, monkeypatch):
     monkeypatch.setattr(theorems, "work", twice)
     stopped = run(*small)
     assert stopped.code == 130
-    kept = "2 of 3 pieces are kept in results/theorems; the same command goes on."
+    kept = (
+        "2 of 3 pieces are saved in results/theorems; run the same command to continue."
+    )
     assert kept in stopped.err
     monkeypatch.setattr(theorems, "work", done)
     again = good(*small)

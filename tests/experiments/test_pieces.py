@@ -84,7 +84,7 @@ def test_a_line_cut_by_a_kill_is_done_again(tmp_path):
 
 def test_a_folder_of_other_settings_is_refused(tmp_path):
     pieces.run(tmp_path, {"seed": 0}, ["a"], lambda key, _: key, workers=1)
-    with pytest.raises(ValueError, match="seed = 0, and 1 is asked for"):
+    with pytest.raises(ValueError, match="seed = 0, not 1"):
         pieces.run(tmp_path, {"seed": 1}, ["a"], lambda key, _: key, workers=1)
 
 
