@@ -26,8 +26,7 @@ if TYPE_CHECKING:
 SMALL = 200_000_000  # bytes; larger pair counts are written only on request
 _SOURCE = f"a table ({suffixes.TABLES}), pair counts (.renyi) or a bundled name"
 _TABLES = (
-    f"tables ({suffixes.TABLES}), patterns ('visits-*.csv'), Parquet folders, or a "
-    "bundled name"
+    f"tables ({suffixes.TABLES}), patterns ('v*.csv'), Parquet folders, a bundled name"
 )
 _DATABASE = "with --table a database (file, or postgresql://…)"
 WRITTEN = (".csv", ".csv.gz", ".parquet")  # file endings of predictions
