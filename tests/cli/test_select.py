@@ -58,7 +58,7 @@ def test_cross_validation_is_told(good: Callable[..., Done]) -> None:
     assert done["path"][0]["feature"] == "physician-fee-freeze"
     text = flat(good("select", "votes").out)
     assert f"5-fold cross-validation, {known.cv_.risks.min():.4f}, is the least" in text
-    best = known.cv_.mistakes[known.cv_.risks.argmin()]
+    best = known.cv_.error_rates[known.cv_.risks.argmin()]
     assert f"{100 * best:.1f} % of the held-out rows" in text
 
 
@@ -274,7 +274,7 @@ def test_no_exact_worst_case_is_offered_at_order_2(
     assert "the closed form of this rule is no better" in flat(told)
     assert "--exact" not in told
     assert "with these counts of pairs of features of 2 columns" in flat(told)
-    assert "for order 1 only" in bad("certify", "m.json", "m.renyi", "--exact")
+    assert "need order 1" in bad("certify", "m.json", "m.renyi", "--exact")
     plain = good("fit", place, *options[:4], "--out", "n").out
     plain += good("certify", "n.json", "n.renyi").out
     assert "--exact" in plain and "with these pair counts" in plain

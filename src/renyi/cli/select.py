@@ -150,7 +150,7 @@ def _facts(args: Args, selection: Selection) -> Facts:
             "penalties": tried.lambdas.tolist(),
             "risks": tried.risks.tolist(),
             "standard_errors": tried.standard_errors.tolist(),
-            "mistakes": tried.mistakes.tolist(),
+            "error_rates": tried.error_rates.tolist(),
         }
     return facts
 
@@ -208,7 +208,7 @@ def _text(facts: Facts, selection: Selection) -> str:
         lines.append(output.indented(text))
     more = []
     if tried is not None:  # an estimate that takes the selection into account
-        wrong = tried.mistakes[np.abs(tried.lambdas - selection.penalty).argmin()]
+        wrong = tried.error_rates[np.abs(tried.lambdas - selection.penalty).argmin()]
         text = (
             f"With the features selected again in each of {tried.n_folds} folds, "
             f"before any refit, {100 * wrong:.1f} % of the held-out rows are answered "
