@@ -243,7 +243,7 @@ def selection_path(
 
     Notes
     -----
-    :doc:`/selection` explains how to choose the number of features.
+    Guide: :doc:`/selection`.
 
     Examples
     --------

@@ -84,6 +84,10 @@ _TABLES = {
 def names() -> tuple[str, ...]:
     """Return the names of the bundled data sets, which `load` and `path` accept.
 
+    See Also
+    --------
+    load : Load a data set.
+
     Examples
     --------
     >>> from renyi import datasets
@@ -158,6 +162,10 @@ def describe() -> pd.DataFrame:
     The columns are ``name``, ``rows``, ``features``, ``numeric`` (numeric features),
     ``classes`` (how many), ``missing`` (missing cells), ``target`` (the class column),
     ``class_counts`` (rows of each class, the largest first) and ``source``.
+
+    See Also
+    --------
+    load : Load a data set.
 
     Examples
     --------

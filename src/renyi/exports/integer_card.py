@@ -106,7 +106,7 @@ class IntegerScorecard:
 
     Notes
     -----
-    :doc:`/exports` shows how to print a card.
+    Guide: :doc:`/exports`.
 
     Examples
     --------

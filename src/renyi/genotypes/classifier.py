@@ -68,7 +68,7 @@ class GenotypeClassifier(GenotypeModel, ClassifierMixin, BaseEstimator):
 
     Notes
     -----
-    :doc:`/guides/genetics` is a complete example.
+    Guide: :doc:`/guides/genetics`.
 
     Examples
     --------

@@ -80,7 +80,7 @@ class Marginals:
 
     Notes
     -----
-    :doc:`/guides/counts` shows how sites share counts instead of rows.
+    Guide: :doc:`/guides/counts`.
 
     Examples
     --------

@@ -201,7 +201,7 @@ def theta(
 
     Notes
     -----
-    :doc:`/theory` has the definitions.
+    Guide: :doc:`/theory`.
 
     Examples
     --------
@@ -422,7 +422,7 @@ def separable(
 
     Notes
     -----
-    :doc:`/theory` has the definitions.
+    Guide: :doc:`/theory`.
 
     Examples
     --------

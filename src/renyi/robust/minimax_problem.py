@@ -234,7 +234,7 @@ class MinimaxResult:
 
     Notes
     -----
-    :doc:`/minimax` explains the problem with one data set.
+    Guide: :doc:`/minimax`.
     """
 
     lower: float
@@ -332,7 +332,7 @@ def minimax(
 
     Notes
     -----
-    :doc:`/minimax` explains the problem with one data set.
+    Guide: :doc:`/minimax`.
 
     Examples
     --------

@@ -185,6 +185,11 @@ def worst_case(
     -------
     WorstCase
 
+    See Also
+    --------
+    certify : Compute the closed-form guarantee, or a bound from unseen rows.
+    minimax : Compute the smallest guarantee of any rule.
+
     Examples
     --------
     >>> import renyi
