@@ -22,12 +22,14 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
+from importlib.util import find_spec
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from renyi.certificates.text import SELECTED
+from renyi.correlation import hgr_lower_bound
 from renyi.encoding.encoder import Encoder
 from renyi.encoding.rows import TrainingRows
 from renyi.encoding.tuples import TupleEncoder
@@ -42,6 +44,7 @@ from renyi.fitting import (
 )
 from renyi.formatting import rounded_up
 from renyi.marginals.marginals import Marginals
+from renyi.robust.brier_risk import theta
 from renyi.rules import check_rule, random_of, row_keys
 from renyi.selection import (
     PathResult,
@@ -87,6 +90,7 @@ _FOLD_TOL = 1e-3
 _GCV_GRID = np.logspace(-8, 1, 10)
 # Beyond this many copies of rows, each row is in one fold, whatever its weight.
 _MOST_COPIES = 10_000_000
+_EXACT_CORRELATION = 4_000  # outcomes times classes: about a second
 _DUST = 1e-9
 
 
@@ -356,7 +360,8 @@ class _ForwardChooser(_Chooser):
         assert self.rows is not None
         self.cv = cross_validate_forward(self.rows, forward_counts(self.problem), folds)
         one_error = self.settings.penalty == "cv-1se"
-        return self._first(int(self.cv.n_features[self.cv.best(one_error)]))
+        best = int(self.cv.n_features[self.cv.best(one_error)])
+        return self._first(max(best, 1))
 
 
 class _PathChooser(_Chooser):
@@ -430,6 +435,36 @@ def _columns_in(encoder: Encoder, places: Places) -> Places:
     return np.unique(np.array(members, np.int64))
 
 
+# ---- the value of a set of features
+
+
+class LeastCorrelation(NamedTuple):
+    """The least maximal correlation of features and target, or a bound from below."""
+
+    rho: float
+    exact: bool
+
+
+def least_correlation(m: Marginals) -> LeastCorrelation:
+    """Return the least maximal correlation over all populations with the pair counts.
+
+    It is at least ``√(1 − γ_S/(q(1−q)))``. For two classes ``√(1 − θ/(q(1−q)))`` is
+    exact, and is computed if the table is small and Clarabel is installed.
+    """
+    bound = hgr_lower_bound(m)
+    outcomes = np.prod(m.encoder.columns.sizes, dtype=np.float64) * len(m.classes)
+    of_columns = m.order == 1 and len(m.classes) == 2
+    small = of_columns and outcomes <= _EXACT_CORRELATION
+    if not small or find_spec("clarabel") is None:
+        return LeastCorrelation(bound, exact=False)
+    result = theta(m, class_conditional=False)
+    variance = float(np.prod(m.class_probabilities))
+    if result.theta is None or variance <= 0:
+        return LeastCorrelation(bound, exact=False)
+    rho = float(np.sqrt(np.clip(1 - result.theta / variance, 0, 1)))
+    return LeastCorrelation(max(rho, bound), exact=True)
+
+
 # ---- cross-validation
 
 
@@ -441,7 +476,8 @@ class CrossValidation(NamedTuple):
     lambdas : ndarray of shape (L,)
         The penalties, falling; NaN for a forward selection.
     n_features : ndarray of shape (L,)
-        The numbers of features, rising, of a forward selection; 0 for penalties.
+        The numbers of features, rising from 0, of a forward selection; all 0 for
+        penalties.
     risks, standard_errors : ndarray of shape (L,)
         Mean held-out γ, and the standard errors of these means, over the folds.
     error_rates : ndarray of shape (L,)
@@ -513,45 +549,44 @@ def cross_validate(
 def cross_validate_forward(
     rows: RowsProblem, whole: CountsProblem, folds: Floats
 ) -> CrossValidation:
-    """Select without each fold; return the held-out risk of each number of features.
+    """Select without each fold; return the held-out risk of 0, 1, 2, … features.
 
     The ridge penalty of each number is that of least generalised cross-validation in
     the training part.
     """
-    d = len(whole.sizes)
-    risks = np.zeros((len(folds), d))
-    wrong = np.zeros((len(folds), d))
+    numbers = np.arange(len(whole.sizes) + 1)
+    risks = np.zeros((len(folds), len(numbers)))
+    wrong = np.zeros((len(folds), len(numbers)))
     for k, fold in enumerate(folds):
         inside = rows.part(fold)
         train = whole.without(inside.counted())
         solutions = _nested_path(train, forward_order(train))
         risks[k] = inside.risks(solutions)
         wrong[k] = inside.errors(solutions)
-    return _averaged(folds, risks, wrong, n_features=np.arange(1, d + 1))
+    return _averaged(folds, risks, wrong, n_features=numbers)
 
 
 def _nested_path(train: CountsProblem, order: Places) -> LassoPath:
-    """Return refits of the first 1, 2, … features, each at its own ridge penalty."""
+    """Return refits of the first 0, 1, 2, … features, each at its own ridge penalty."""
+    d = len(order)
     counts = train.counted(order)
-    alphas = len(order) * _GCV_GRID
+    alphas = d * _GCV_GRID
     scores = np.array([nested_fits(counts, alpha).gcv(train.n) for alpha in alphas])
     best = np.where(np.isfinite(scores), scores, np.inf).argmin(axis=0)
-    d = len(order)
+    columns = 1 if train.n_classes == 2 else train.n_classes
+    points = np.zeros((d + 1, len(train.q), columns))
+    intercepts = np.zeros((d + 1, columns))
+    intercepts[0] = train.plain_mean
     places = places_of(order, train.sizes)
-    points = None
     for j in np.unique(best).tolist():
-        z, intercepts = nested_solutions(counts, float(alphas[j]))
-        if points is None:
-            points = np.zeros_like(z)
-            shifts = np.zeros_like(intercepts)
-        own = best == j
-        points[np.ix_(own, places)] = z[own]
-        shifts[own] = intercepts[own]
-    assert points is not None
-    none = np.full(d, np.nan)
-    active = np.tri(d, dtype=bool)[:, np.argsort(order)]
-    counted = np.zeros(d, np.int64)
-    return LassoPath(none, points, shifts, none, none, active, counted, 0.0)
+        z, shifts = nested_solutions(counts, float(alphas[j]))
+        own = np.flatnonzero(best == j)
+        points[np.ix_(own + 1, places)] = z[own]
+        intercepts[own + 1] = shifts[own]
+    none = np.full(d + 1, np.nan)
+    active = np.tri(d + 1, d, -1, dtype=bool)[:, np.argsort(order)]
+    passes = np.zeros(d + 1, np.int64)
+    return LassoPath(none, points, intercepts, none, none, active, passes, 0.0)
 
 
 def _averaged(

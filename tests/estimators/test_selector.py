@@ -445,16 +445,21 @@ def test_folds_of_forward_selection_are_models_of_the_other_rows():
     sizes = encoder.columns.sizes
     rows = RowsProblem(codes, sizes, y, 2)
     cv = cross_validate_forward(rows, rows.counted(), assign_folds(rows, 3))
-    risks = np.zeros(6)
-    mistakes = np.zeros(6)
+    risks = np.zeros(7)
+    error_rates = np.zeros(7)
     for fold in assign_folds(rows, 3):
         inside = fold > 0
-        best = np.full(6, np.inf)
-        held_out = np.zeros((2, 6))
-        other, labels = X[~inside], y[~inside]
+        best = np.full(7, np.inf)
+        held_out = np.zeros((2, 7))
+        other = X[~inside]
+        labels = y[~inside]
+        c = y[inside] - 0.5
+        mean = labels.mean() - 0.5
+        held_out[0, 0] = ((mean - c) ** 2).sum()
+        held_out[1, 0] = ((mean > 0) != (c > 0)).sum()
         order = renyi.RenyiSelector(n_features=6).fit(other, labels).features_
-        for k, alpha in product(range(6), 6 * np.logspace(-8, 1, 10)):
-            names = order[: k + 1].tolist()
+        for k, alpha in product(range(1, 7), 6 * np.logspace(-8, 1, 10)):
+            names = order[:k].tolist()
             clf = renyi.RenyiClassifier(alpha=alpha, calibration=None)
             clf.fit(other[names], labels)
             df = degrees_of_freedom(other[names], alpha)
@@ -462,14 +467,13 @@ def test_folds_of_forward_selection_are_models_of_the_other_rows():
             if gcv < best[k]:
                 best[k] = gcv
                 scores = clf.decision_function(X[inside][names])
-                c = y[inside] - 0.5
                 held_out[0, k] = ((scores - c) ** 2).sum()
                 held_out[1, k] = ((scores > 0) != (c > 0)).sum()
         risks += held_out[0] / 150
-        mistakes += held_out[1] / 150
+        error_rates += held_out[1] / 150
     np.testing.assert_allclose(cv.risks, risks, atol=1e-8)
-    np.testing.assert_allclose(cv.error_rates, mistakes, atol=1e-12)
-    assert cv.n_features.tolist() == [1, 2, 3, 4, 5, 6]
+    np.testing.assert_allclose(cv.error_rates, error_rates, atol=1e-12)
+    assert cv.n_features.tolist() == [0, 1, 2, 3, 4, 5, 6]
 
 
 def degrees_of_freedom(X, alpha):
