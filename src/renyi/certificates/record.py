@@ -242,12 +242,6 @@ class Certificate:
             or is_optimistic(self.gamma, self.loo_risk)
         )
 
-    @property
-    def trust(self) -> str:
-        """What to make of the leave-one-out estimate, in a sentence."""
-        selected = "selected-features" in self.warning_codes
-        return "Expect more." if selected else "Rely on this estimate."
-
     def error_at(self, prevalence: float, threshold: float = 0.0) -> float | None:
         """Worst error of the rule map where the second class has another share.
 

@@ -144,6 +144,7 @@ _FIT = f"""train a classifier and certify it
 --target COL
 --out PREFIX
 --marginals  write PREFIX.renyi (default: below {SMALL / 1e6:.0f} MB)
+--details
 --json
 {_ROWS}
 {_COLUMNS}
@@ -187,6 +188,7 @@ _CERTIFY = f"""bound the error of a model by pair counts or by unseen rows
 --proof FILE
 --prevalence SHARE  {PREVALENCE} (adds a bound)
 --memory SIZE
+--details
 --json
 {_HELDOUT}
 --rows FILE  evaluate the model on these rows (instead of pair counts)
@@ -241,6 +243,7 @@ or --max-error SHARE  select the fewest features with an error certified to be a
 --rule {{map,renyi,sharp}}
 --out PREFIX
 --plot FILE
+--details
 --json
 {_COLUMNS}
 {_WEIGHT}
@@ -579,6 +582,7 @@ _SETTINGS: dict[str, dict[str, Any]] = {
 }
 _HELP = {
     "--alpha auto|loo|NUMBER": "ridge penalty, or how to choose it",
+    "--details": "print all figures, not only those that come first",
     "--json": "print one JSON object",
     "--memory SIZE": "memory limit, such as 2G (default: half of it)",
     "--order R": "columns in a feature; 2 uses pairs (default 1)",
