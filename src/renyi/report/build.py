@@ -20,10 +20,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from renyi import __version__
-from renyi.certificates.error_table import error_table
+from renyi.certificates.error_table import ErrorTable, error_table
 from renyi.certificates.heldout import UNKNOWN, read_rows
 from renyi.certificates.record import BoundReport, Certificate
 from renyi.certificates.text import ranking_lines
+from renyi.certificates.three_lines import basis_sentences, guarantee_text
 from renyi.certification import certify
 from renyi.counting.onehot import offsets
 from renyi.encoding.columns import MISSING_TEXT, Label, label_text
@@ -51,6 +52,9 @@ _POINTS = 10
 _BIN_ROWS = 20
 _BINS = 10
 _OUTCOMES = 20
+_OTHER_COUNTS = (
+    "The guarantee is for the pair counts given, not for those of the training rows."
+)
 _DIGITS = 10  # of points; scores of thousands of them then are right to 1e-8
 
 
@@ -100,20 +104,21 @@ def report(
     if counted is not None and not counted.doubtful:
         ranking = ranking_lines(counted)
     target = fit.target
+    others = [] if same else [_OTHER_COUNTS]
     data = _data(scorecard, own, m, shares, same)
     figures = summary.headline(errors, "pair counts do not contain it")
-    line = summary.guarantee(counted or own, errors, same)
+    line = summary.guarantee(errors, counted or own)
     classes = (by_rows or left_out or {"by_class": []})["by_class"]
     facts: Entry = {
         "format": FORMAT,
         "version": VERSION,
         "title": title or f"Model of {quoted(target)}",
         "about": about(None if title is None else f"Model of {quoted(target)}", data),
-        "summary": summary.summary(figures, line["text"]),
+        "summary": summary.summary(errors, _sentences(errors, counted or own)),
         "headline": figures,
         "guarantee": line,
         "findings": summary.findings(errors, tested, classes),
-        "notes": summary.notes(own, counted, fit.heldout, tested),
+        "notes": [*summary.notes(own, counted, fit.heldout, tested), *others],
         "target": target,
         "classes": [label_text(label) for label in scorecard.classes],
         "rule": fit.rule,
@@ -130,6 +135,11 @@ def report(
         "worst": None if bounds is None else _worst(bounds),
     }
     return Report(facts)
+
+
+def _sentences(table: ErrorTable, c: Certificate) -> list[str]:
+    """Return where the figures come from, and the guarantee."""
+    return [*basis_sentences(table, c), guarantee_text(table, c)]
 
 
 def about(model: str | None, data: Entry) -> str:
