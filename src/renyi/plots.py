@@ -460,8 +460,9 @@ class CertificateDisplay(_Display):
     def _draw_scale(self) -> None:
         """Set up a scale of percentages without a tick above 100."""
         ax = self.ax_
-        ends = [x for r in self.rows for x in (r.value, r.high) if x is not None]
-        reach = 1.2 * max([*ends, 1e-3])
+        values = [row.value for row in self.rows if row.value is not None]
+        bounds = [row.high for row in self.rows if row.high is not None]
+        reach = 1.2 * max([*values, *bounds, 1e-3])
         ax.set_xlim(0, reach)
         ax.set_xticks([x for x in ax.get_xticks() if 0 <= x <= 1])
         ax.set_xlim(0, reach)
@@ -750,7 +751,9 @@ class HGRDisplay(_Display):
         self.im_ = ax.imshow(np.ma.masked_invalid(rho), **look)
         ax.set_facecolor("0.85")  # the colour of unknown pairs
         names = [_shown(name, _NARROW) for name in self.order]
-        size = 8 if count <= 30 else 6 if count <= 60 else 4
+        size = 8
+        if count > 30:
+            size = 6 if count <= 60 else 4
         ax.set_xticks(range(count), names, rotation=90, fontsize=size)
         ax.set_yticks(range(count), names, fontsize=size)
         if self.target in self.order:

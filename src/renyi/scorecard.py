@@ -356,9 +356,12 @@ class Scorecard:
         places = [np.arange(starts[j], starts[j + 1]) for j in order]
         rows = np.concatenate([np.empty(0, np.intp), *places])
         totals = np.add.reduceat(self.counts, starts[:-1])[order]
+        categories: list[str] = []
+        for j in order.tolist():
+            categories += columns[j].levels.texts
         table = {
             "feature": np.repeat([columns.names[j] for j in order], sizes[order]),
-            "category": [t for j in order for t in columns[int(j)].levels.texts],
+            "category": categories,
             "count": self.counts[rows],
             "share": self.counts[rows] / np.repeat(totals, sizes[order]),
         }
@@ -382,8 +385,8 @@ class Scorecard:
         frame = self.frame()
         points, intercept = class_points(self)
         signed = f"{{:+.{point_digits(np.abs(points).max(initial=0.0))}f}}".format
-        how: Any = {"formatters": {"share": "{:.1%}".format}, "float_format": signed}
-        text: str = frame[:40].to_string(index=False, **how)
+        style: Any = {"formatters": {"share": "{:.1%}".format}, "float_format": signed}
+        text: str = frame[:40].to_string(index=False, **style)
         more = len(frame) - 40
         rest = [f"… and {more} more rows"] if more > 0 else []
         # Features with a single category add the same to every row.

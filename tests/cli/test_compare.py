@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 
+import pandas as pd
 import pytest
 
-from renyi.cli import main
+from renyi.cli import compare, main
 from renyi.datasets import load
-from support.commandline import save, table
+from support.commandline import save, save_databases, table
 
 FEW = ("compare", "votes", "--methods", "map", "majority", "--folds", "3")
 
@@ -113,3 +114,56 @@ def test_an_identifier_is_told_of_as_by_fit(bad):
     fit = bad("fit", "t.csv", "--target", "y")
     assert "200 rows" in fit and "(--id id, --drop id, --min-count)" in fit
     assert bad("compare", "t.csv", "--target", "y", "--methods", "map") == fit
+
+
+def figures(facts):
+    """All figures but seconds, by name."""
+    return {e["name"]: {**e, "seconds": None} for e in facts["entries"]}
+
+
+def test_every_source_of_rows_is_compared_alike(good):
+    frame = table(300)
+    save(frame)
+    save(frame[:170], "part-1.csv")
+    save(frame[170:], "part-2.csv")
+    save(frame.assign(more=1), "more.csv")
+    pd.concat([frame, frame.assign(size=9)]).to_csv("both.csv", index=False)
+    save_databases(frame)
+    frame.to_parquet("t.parquet")
+    good("fit", save(table(200, seed=5), "other.csv"), "--target", "y", "--id", "id",
+         "--out", "m")  # fmt: skip
+    asked = ("--target", "y", "--id", "id", "--methods", "map", "tan", "--test", "0.3",
+             "--models", "m.json", "--json")  # fmt: skip
+    expected = good("compare", "t.csv", *asked).json
+    assert expected["rows"] == 90 and len(expected["entries"]) == 3
+    for names in (
+        ("part-1.csv", "part-2.csv"),
+        ("part-*.csv",),
+        ("t.parquet",),
+        ("shop.db", "--table", "visits"),
+        ("shop.duckdb", "--table", "visits"),
+        ("more.csv", "--sql", "SELECT * EXCLUDE (more) FROM data"),
+        ("--sql", "FROM 't.parquet'"),
+        ("both.csv", "--where", "size < 9"),
+    ):
+        assert figures(good("compare", *names, *asked).json) == figures(expected), names
+
+
+def test_rows_that_do_not_fit_into_memory_are_told_of(bad):
+    save(table(3_000))
+    asked = ("compare", "t.csv", "--target", "y", "--id", "id", "--methods", "map")
+    assert "Holding the rows of t.csv" in bad(*asked, "--memory", "200K")
+
+
+def test_pairs_of_columns_are_compared_where_that_is_quick(good, monkeypatch):
+    save(table(80))
+    asked = ("compare", "t.csv", "--target", "y", "--id", "id", "--folds", "2")
+    facts = good(*asked, "--json").json
+    assert "order2" in figures(facts) and not facts["notes"]
+    assert not {"average", "mixture"} & figures(facts).keys()
+    monkeypatch.setattr(compare, "_MOST_OPERATIONS", 1e4)
+    done = good(*asked)
+    assert "order2" not in done.out
+    (note,) = (line for line in done.err.splitlines() if "order2" in line)
+    assert "3 pairs with" in note and "--methods map sharp" in note
+    assert "order2" in figures(good(*asked, "--methods", "order2", "--json").json)

@@ -71,7 +71,7 @@ def test_choices_are_those_of_the_library(name: str, option: str, known: Any) ->
 def test_help_names_the_methods_and_the_defaults() -> None:
     found = command("compare")
     words = {word.strip(",;:()") for word in found.epilog.split()}
-    assert {*every_method(Settings(renyi.Encoder(), 0, 0.95))} <= words
+    assert {*every_method(Settings(renyi.Encoder(), 0))} <= words
     said = {a.dest: a.help for a in found._actions}
     assert f"(default {compare._FOLDS})" in said["folds"]
     assert f"(default {renyi.Encoder().bins})" in said["bins"]

@@ -84,7 +84,7 @@ def test_bad_fits(bad: Bad, good: Callable[..., Done], shop: pd.DataFrame) -> No
     assert "--out" in bad("marginals", "build", "t.csv", "--target", "y")
 
 
-@pytest.mark.parametrize("command", ["hgr", "minimax", "select", "compare"])
+@pytest.mark.parametrize("command", ["hgr", "minimax", "select"])
 @pytest.mark.parametrize(
     ("name", "shown"),
     [
@@ -98,13 +98,8 @@ def test_commands_without_table_say_what_to_name(
     message = bad(command, name, "--target", "y")
     assert f"{shown} is a database, which {command} cannot read" in message
     assert "with --table" not in message and "secret" not in message
-    if command == "compare":
-        assert "export the table to a file" in message
-        models = bad(command, name, "--target", "y", "--models", "m.json")
-        assert "export the table to a file" in models
-    else:
-        build = f"renyi marginals build {shown} --table NAME"
-        assert f"count it first with '{build} …'" in message
+    build = f"renyi marginals build {shown} --table NAME"
+    assert f"count it first with '{build} …'" in message
 
 
 def test_missing_extra(

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from renyi import __version__
 from renyi.cli import inputs, output, streams
@@ -16,6 +16,7 @@ from renyi.cli.evaluation import SEEN, Comparison, Estimate, Evaluation, compare
 from renyi.cli.fit_text import one_line
 from renyi.cli.methods import (
     DEFAULT,
+    ORDER2,
     Method,
     Rows,
     Settings,
@@ -35,11 +36,15 @@ from renyi.formatting import (
     percent,
     wrapped,
 )
+from renyi.limits import memory_budget
 from renyi.report.charts import Mark, Panel, decimal_tick
 from renyi.report.page import Section, render
-from renyi.report.summary import name
+from renyi.report.summary import name as quoted_name
+from renyi.warnings import warn
 
 _FOLDS = 10
+_MOST_OPERATIONS = 2e11  # of all fits of pairs of columns: about a minute
+_TABLES = 3  # of a number for every two categories that a fit holds in memory
 _NAME = 18
 
 
@@ -48,13 +53,15 @@ def run(args: Args, recorded: Recorded) -> None:
     place = output.check_out(args, args.out, (".html",))
     trained = bool(args.methods) or not args.models
     confidence = args.confidence or 0.95
-    settings = Settings(inputs.encoder_of(args), args.seed or 0, confidence)
+    settings = Settings(inputs.encoder_of(args), args.seed or 0)
     known = every_method(settings)
     folds, test = _design(args, trained, known)
-    rows = _rows_and_models(args, settings.encoder, trained)
+    with streams.repeatable_rows(args, settings.encoder) as opened:
+        rows = _rows_and_models(args, opened, settings.encoder, trained)
     them = _renamed(rows.models, args.models, known)
     if trained:
-        names = known if args.methods == ["all"] else args.methods or DEFAULT
+        names = known if args.methods == ["all"] else args.methods
+        names = names or _affordable(rows, 1 if folds is None else folds + 1)
         them = [*named_methods(names, known), *them]
     with Meter() as meter:
         comparison = compare(
@@ -70,7 +77,7 @@ def run(args: Args, recorded: Recorded) -> None:
         )
     facts: Facts = comparison.to_dict()
     if place is not None:
-        title = f"Comparison on {Path(args.file).name}"
+        title = f"Comparison on {Path(opened.name).name}"
         page = comparison_page(comparison, title, output.command(args.argv))
         with replacing(place) as stream:
             stream.write(encoded(page))
@@ -82,7 +89,6 @@ def _design(
     args: Args, trained: bool, known: Collection[str]
 ) -> tuple[int | None, float | None]:
     """Return folds or the share of test rows, after a look at the options."""
-    streams.check_command_reads_databases(args)
     alike = "whose intervals are for rows of equal weight: leave it out"
     inputs.check_not_given(args, ["weight"], f"cannot be used with compare, {alike}")
     if args.file.endswith(MARGINALS):
@@ -109,17 +115,43 @@ class _Rows(NamedTuple):
     y: ArrayLike
     target: str
     models: list[Method]
+    sizes: NDArray[np.int64] | None = None  # categories of each column
 
 
-def _rows_and_models(args: Args, encoder: Encoder, trained: bool) -> _Rows:
+def _affordable(rows: _Rows, fits: int) -> list[str]:
+    """Return the methods to train by default; warn if pairs of columns are left out."""
+    assert rows.sizes is not None
+    n = len(np.asarray(rows.y, object))
+    total = int(rows.sizes.sum())
+    categories = (total**2 - int((rows.sizes**2).sum())) // 2
+    equations = min(n, categories)
+    pairs = len(rows.sizes) * (len(rows.sizes) - 1) // 2
+    size = _TABLES * 8 * equations**2 + 2 * n * pairs
+    if not pairs or (
+        fits * equations**3 <= _MOST_OPERATIONS and size <= memory_budget()
+    ):
+        return [name for name in DEFAULT if pairs or name != ORDER2]
+    warn(
+        f"{ORDER2} (points of pairs of columns) is left out: {pairs:,} pairs with "
+        f"{categories:,} categories in {n:,} rows would take minutes or too much "
+        f"memory. Pass --methods {' '.join(DEFAULT)} to include it."
+    )
+    return [name for name in DEFAULT if name != ORDER2]
+
+
+def _rows_and_models(
+    args: Args, opened: streams.OpenedRows, encoder: Encoder, trained: bool
+) -> _Rows:
     """Read the rows as learners take them, and as each model does."""
     X: Rows | None = None
     y: ArrayLike | None = None
     target = args.target
+    sizes = None
     if trained:
-        table = streams.read_table(args, encoder, "compare")
-        rows = streams.without_constants(args, table)
-        encoder.fit(rows.X)  # an identifier is told of in the file, not in a fold
+        table = streams.read_table(args, opened, encoder)
+        rows = streams.without_constants(opened.name, table)
+        # An identifier is named by its number of labels in all rows, not in a fold.
+        sizes = encoder.fit(rows.X).columns.sizes
         X = rows.X
         y = rows.y
         target = rows.target
@@ -131,24 +163,24 @@ def _rows_and_models(args: Args, encoder: Encoder, trained: bool) -> _Rows:
         clf = classifier_of(fit, RenyiClassifier())
         if clf.random_state is None:
             clf.random_state = args.seed or 0
-        own, cells = heldout_rows(fit, path, args.file, args.target)
+        own, cells = heldout_rows(fit, path, opened, args.target)
         labels = np.array([label_text(cell) for cell in cells], object)
         if y is None:
             X = own
             y = labels
             target = args.target or fit.target
         else:
-            _check_same_rows(args, path, labels.tolist(), y)
+            _check_same_rows(opened.name, path, labels.tolist(), y)
         about = f"a model of rule {clf.rule}"
         models.append(Method(Path(path).name, about, clf, trained=True, X=own))
     assert X is not None and y is not None  # there are methods, or models
-    return _Rows(X, y, target, models)
+    return _Rows(X, y, target, models, sizes)
 
 
-def _check_same_rows(args: Args, path: str, labels: list[str], y: ArrayLike) -> None:
+def _check_same_rows(name: str, path: str, labels: list[str], y: ArrayLike) -> None:
     if labels != [label_text(cell) for cell in np.asarray(y, object).tolist()]:
         raise ValueError(
-            f"{path} predicts another column, or uses other rows of {args.file}, than "
+            f"{path} predicts another column, or uses other rows of {name}, than "
             "the rest of the comparison: compare it separately."
         )
 
@@ -197,9 +229,8 @@ def summary(comparison: Comparison) -> str:
     done = comparison.evaluated
     best = done[0]
     assert best.error is not None
-    text = (
-        f"{name(best.name)} has the lowest observed error, {percent(best.error.value)}."
-    )
+    least = percent(best.error.value)
+    text = f"{quoted_name(best.name)} has the lowest observed error, {least}."
     if best.note == SEEN:
         return f"{text} But {SEEN}."
     may = [entry for entry in done if entry.may_be_best]

@@ -45,7 +45,7 @@ from renyi.encoding.arrow import without_views
 from renyi.encoding.columns import label_text
 from renyi.encoding.rows import has_few_rows, take_rows
 from renyi.estimators.minimax import RuleClassifier
-from renyi.formatting import at_most, chosen_percent
+from renyi.formatting import at_most
 from renyi.marginals.consistency import n_indicators
 from renyi.progress import Progress, ProgressCallback
 from renyi.solvers.metrics import log_losses
@@ -337,15 +337,17 @@ def _bounds(
     rows: NDArray[np.intp] | None,
     confidence: float,
 ) -> dict[str, Any]:
-    """Return what is known of a model's error: by itself, and by unseen rows."""
-    bounds = _own_bounds(model, confidence)
+    """Return what is known of a model's error: by itself, and by unseen rows.
+
+    A model that was trained before is judged by the rows at hand alone.
+    """
     labels = np.asarray(y, object)
+    bounds = {} if method.trained else _own_bounds(model)
     if method.trained:
         c = certify(model, method.X, labels.tolist(), confidence=confidence)
         if "training-rows" in c.warning_codes:
-            bounds["note"] = SEEN  # rows that it has seen show nothing of it
-            rows = None
-    if rows is None or not hasattr(model, "scorecard_") or "population" in bounds:
+            return {"note": SEEN}  # rows that it has seen show nothing of it
+    if rows is None or not hasattr(model, "scorecard_"):
         return bounds
     part = take_rows(method.X, rows)
     c = certify(model, part, labels[rows].tolist(), confidence=confidence)
@@ -363,15 +365,9 @@ def _of_certificate(c: Certificate) -> dict[str, Any]:
     return {"worst_case": least, "doubtful": c.doubtful}
 
 
-def _own_bounds(model: Classifier, confidence: float) -> dict[str, Any]:
-    """Return what a fitted model guarantees of the answers of its `predict`.
-
-    A bound of less confidence than is asked for is left out.
-    """
+def _own_bounds(model: Classifier) -> dict[str, Any]:
+    """Return what a fitted model guarantees of the answers of its `predict`."""
     c: Certificate | None = getattr(model, "certificate_", None)
-    if c is not None and c.confidence is not None and c.confidence < confidence:
-        own = chosen_percent(c.confidence)
-        return {"note": f"its own bound holds with confidence {own} only"}
     if c is not None:
         return _of_certificate(c)
     guarantee = getattr(model, "guarantee_", None)

@@ -24,13 +24,13 @@ from sklearn.preprocessing import OneHotEncoder
 from renyi import baselines
 from renyi.encoding.encoder import Encoder
 from renyi.estimators.classifier import RenyiClassifier
-from renyi.estimators.crossfit import CrossFitClassifier
 from renyi.estimators.minimax import MinimaxClassifier
 
 Rows: TypeAlias = pa.Table | pd.DataFrame | NDArray[Any]
 
+ORDER2 = "order2"
 DEFAULT = (
-    *("map", "sharp", "uncalibrated", "average", "mixture", "tan"),
+    *("map", "sharp", "uncalibrated", ORDER2, "tan"),
     *("logistic", "naive-bayes", "majority"),
 )
 
@@ -55,7 +55,6 @@ class Settings(NamedTuple):
 
     encoder: Encoder
     seed: int
-    confidence: float
 
 
 class Method(NamedTuple):
@@ -117,9 +116,6 @@ def every_method(how: Settings) -> dict[str, Method]:
     encoder = how.encoder
     seed = how.seed
     points = partial(RenyiClassifier, encoder=encoder, random_state=seed)
-    halves = partial(
-        CrossFitClassifier, points(), confidence=how.confidence, random_state=seed
-    )
     minimax = MinimaxClassifier(encoder=encoder, random_state=seed)
     dcc = baselines.DiscreteChebyshevClassifier(encoder=encoder)
     mpm = baselines.MinimaxProbabilityMachine(encoder=encoder)
@@ -135,9 +131,7 @@ def every_method(how: Settings) -> dict[str, Method]:
         Method(
             "uncalibrated", "points as the paper has them", points(calibration=None)
         ),
-        Method("order2", "points of pairs of columns", points(order=2)),
-        Method("average", "mean of two halves' points, certified", halves()),
-        Method("mixture", "one of two halves' models, drawn", halves(method="mixture")),
+        Method(ORDER2, "points of pairs of columns", points(order=2)),
         Method("minimax", "smallest worst error", minimax, False),
         Method("dcc", "discrete Chebyshev classifier", dcc, False),
         Method("mpm", "minimax probability machine", mpm, False),

@@ -250,8 +250,7 @@ or --max-error SHARE  select the fewest features with an error certified to be a
 {_UNSEEN}
 """
 _COMPARE = f"""compare several methods, or models, on the same rows
-FILE  a table ({suffixes.TABLES}) or a bundled name; for --models, rows not used in
-    training
+[FILE ...]  {_TABLES}; {_DATABASE}; for --models, rows not used in training
 --target COL
 --methods NAME ...  train these (default: the quick ones)
 --models MODEL ...  compare these models, written by fit (.json)
@@ -262,11 +261,12 @@ or --test SHARE  evaluate on this share of the rows, train on the others
 --out FILE.html  write one page with a chart
 --json
 --weight COL
+{_ROWS}
 {_COLUMNS}
 {_UNSEEN}
-note:  Methods: map, renyi, sharp (rules of the points), uncalibrated, order2, average
-    and mixture (of halves that certify each other), minimax, dcc, mpm, tan, logistic,
-    naive-bayes, majority; all for all of them.
+note:  Methods: map, renyi, sharp (rules of the points), uncalibrated, order2 (pairs of
+    columns), minimax, dcc, mpm, tan, logistic, naive-bayes, majority; all for all of
+    them.
 """
 _BUILD = f"""count the pairs of columns of a table
 [FILE ...]  {_TABLES}; {_DATABASE}

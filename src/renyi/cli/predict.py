@@ -52,8 +52,8 @@ def run(args: Args, recorded: Recorded) -> None:
     """Answer the rows of a table with a model."""
     place = output.check_out(args, args.out, WRITTEN)
     clf = inputs.load_model(args.model)
-    with streams.opened_rows(args, clf.encoder_) as tables:
-        rows = _requested_rows(args, clf, tables)
+    with streams.opened_rows(args, clf.encoder_) as opened:
+        rows = _requested_rows(args, clf, opened)
         _print_answers(args, recorded, rows, place)
 
 
@@ -161,10 +161,9 @@ class RowsToAnswer:
         return table.select(self.features), pa.table(copied), truth
 
 
-def _requested_rows(
-    args: Args, clf: Fit, tables: list[files.TableFile]
-) -> RowsToAnswer:
+def _requested_rows(args: Args, clf: Fit, opened: streams.OpenedRows) -> RowsToAnswer:
     """Return the rows to answer; warn of the columns that are not used."""
+    tables = opened.tables
     features = list(clf.encoder_.input_names)
     for table in tables:
         names = table.schema.names
@@ -178,8 +177,8 @@ def _requested_rows(
     if extra:
         what = f"Ignored {number_of(len(extra), 'column')} that the model does not use"
         warn(f"{what}: {listed(extra)}.", "ignored-column")
-    where = None if isinstance(tables[0], DatabaseTable) else args.where
-    rows = RowsToAnswer(clf, tables, list(dict.fromkeys(args.id)), target, where)
+    ids = list(dict.fromkeys(args.id))
+    rows = RowsToAnswer(clf, tables, ids, target, opened.where)
     if rows.of_csv:
         inputs.warn_of_spaces(clf.encoder_.single.columns)
     return rows
@@ -202,16 +201,21 @@ def check_features(path: object, names: list[str], features: list[str]) -> None:
 
 
 def heldout_rows(
-    clf: Fit, model: str, rows: str | DatabaseTable, target: str | None
+    clf: Fit,
+    model: str,
+    rows: str | DatabaseTable | streams.OpenedRows,
+    target: str | None,
 ) -> tuple[pa.Table, list[str]]:
     """Read the rows of a table that have a class, as the model takes them.
 
     The classes are texts: those of the model, whatever the writing of a number, and
     others that it does not know.
     """
-    file = files.opened(inputs.table_path(rows) if isinstance(rows, str) else rows)
-    path = file.path
-    names = file.schema.names
+    if not isinstance(rows, streams.OpenedRows):
+        file = files.opened(inputs.table_path(rows) if isinstance(rows, str) else rows)
+        rows = streams.OpenedRows(str(file.path), [file])
+    path = rows.name
+    names = rows.tables[0].schema.names
     target = clf.target if target is None else target
     files.require(path, names, [target])
     features = list(clf.encoder_.input_names)
@@ -225,14 +229,20 @@ def heldout_rows(
         warn(
             f"{model} was trained on weighted rows; those of {path} all count the same."
         )
-    if isinstance(file, CsvFile):
+    if isinstance(rows.tables[0], CsvFile):
         inputs.warn_of_spaces(clf.encoder_.single.columns)
     labels = clf.classes_.tolist()
     kinds = files.column_kinds(clf.encoder_.single)
     if any(isinstance(label, str) for label in labels):
         kinds[target] = "label"
     missing = clf.encoder_.missing
-    table = files.read_table(file, [*features, target], missing=missing, kinds=kinds)
+    table = files.read_table(
+        rows.tables,
+        [*features, target],
+        missing=missing,
+        kinds=kinds,
+        where=rows.where,
+    )
     answer, codes = encoded_target(table[target], target, clf.encoder_)
     known = codes >= 0
     X = table.filter(pa.array(known)).drop_columns([target])

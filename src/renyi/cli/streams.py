@@ -40,7 +40,6 @@ from renyi.encoding.columns import (
     Columns,
     Label,
     Levels,
-    factorized,
     label_text,
 )
 from renyi.encoding.encoder import Encoder, check_usable, target_encoder
@@ -63,7 +62,7 @@ from renyi.sources.kept_rows import KeptRows
 from renyi.sources.run import Split
 
 _NUMBER = 8  # bytes of a row's class, and of its weight
-_WITHOUT_DATABASES = ("hgr", "minimax", "select", "compare")
+_WITHOUT_DATABASES = ("hgr", "minimax", "select")
 
 
 def counted(args: Args) -> Marginals:
@@ -84,9 +83,9 @@ def counted_rows_of(
     args: Args, encoder: Encoder, class_conditional: bool = False
 ) -> Marginals:
     """Count the pairs of the rows that the command line names."""
-    with opened_rows(args, encoder) as tables, Meter() as meter:
-        request = _request(args, tables, encoder, class_conditional)
-        m = files.count(tables or None, request, meter)
+    with opened_rows(args, encoder) as rows, Meter() as meter:
+        request = _request(args, rows, encoder, class_conditional)
+        m = files.count(rows.tables or None, request, meter)
     check_classes(m.classes, m.target)
     return _with_text_classes(m)
 
@@ -193,26 +192,22 @@ def coded_rows(
     args: Args, encoder: Encoder, store: KeptRows, constants: bool = False
 ) -> CodedRows:
     """Read the rows that the command line names; drop `constants` unless wanted."""
-    with opened_rows(args, encoder) as tables:
-        request = _request(args, tables, encoder.single)
-        return _coded(args, tables, request, store, constants)
+    with opened_rows(args, encoder) as rows:
+        request = _request(args, rows, encoder.single)
+        return _coded(rows, request, store, constants)
 
 
 def _coded(
-    args: Args,
-    tables: list[files.TableFile],
-    request: CountRequest,
-    store: KeptRows,
-    constants: bool = False,
+    rows: OpenedRows, request: CountRequest, store: KeptRows, constants: bool = False
 ) -> CodedRows:
     """Read the rows of a request; drop `constants` unless wanted."""
     with Meter() as meter:
-        files.code_rows(tables, request, store, meter)
+        files.code_rows(rows.tables, request, store, meter)
     *features, target = store.columns
     labels = inputs.class_labels(target.categories).tolist()
     answer = Column(target.name, Levels("label", tuple(sorted(labels))))
     if not constants:
-        names = {*inputs.constant_names(_named(args), features, len(features))}
+        names = {*inputs.constant_names(rows.name, features, len(features))}
         features = [column for column in features if column.name not in names]
     settings = request.encoder.settings()
     fitted = dataclasses.replace(settings, columns=Columns.of(features))
@@ -229,19 +224,12 @@ def split_rows(
 ) -> Iterator[tuple[CodedRows, HeldOut]]:
     """Read the rows to train on, which alone say what the columns are; keep others.
 
-    Files are read again for the rows held out. Other sources may give their rows in
-    another order the second time: they are read once, into a temporary file.
+    The rows are read again for those held out.
     """
-    with TemporaryDirectory() as folder:
-        with opened_rows(args, encoder) as tables:
-            request = _request(args, tables, encoder.single)
-            if args.sql is not None or isinstance(tables[0], DatabaseTable):
-                saved = files.save_rows(tables, request, Path(folder) / "rows.arrow")
-                tables = [saved]
-                request = request._replace(sql=None)
-        training = request._replace(choose=split.training)
-        rows = _coded(args, tables, training, store)
-        yield rows, HeldOut(tables, request._replace(choose=split.heldout))
+    with repeatable_rows(args, encoder) as rows:
+        request = _request(args, rows, encoder.single)
+        training = _coded(rows, request._replace(choose=split.training), store)
+        yield training, HeldOut(rows.tables, request._replace(choose=split.heldout))
 
 
 class HeldOut(NamedTuple):
@@ -319,37 +307,15 @@ class Table(NamedTuple):
     X: pa.Table
     y: pd.Series
 
-    def shares(self) -> dict[str, float]:
-        """Return the share of each class."""
-        codes, labels = factorized(self.y.to_numpy(), sort=True)
-        totals = np.bincount(codes, minlength=len(labels)) / len(codes)
-        pairs = zip(labels.tolist(), totals.tolist(), strict=True)
-        return {label_text(label): share for label, share in pairs}
 
-    def marginals(self, class_conditional: bool, order: int = 1) -> Marginals:
-        """Return the counts of their pairs."""
-        return Marginals.from_data(
-            self.X,
-            self.y,
-            encoder=self.encoder,
-            class_conditional=class_conditional,
-            order=order,
-            target=self.target,
-        )
-
-
-def read_table(args: Args, encoder: Encoder, command: str) -> Table:
-    """Read the cells of one file, or of one table of a database."""
-    if len(args.files) != 1 or args.where or args.sql or files.is_searched(args.file):
-        raise ValueError(
-            f"{command} needs the rows in memory: name one file or one --table, "
-            "without --where and --sql."
-        )
-    with opened_rows(args, encoder) as (file,):
-        names = file.schema.names
-        target, columns, kinds = inputs.chosen_columns(args, file.path, names, encoder)
-        read_as = kinds | files.column_kinds(encoder.single)
-        table = files.read_table(file, columns, missing=encoder.missing, kinds=read_as)
+def read_table(args: Args, rows: OpenedRows, encoder: Encoder) -> Table:
+    """Read the cells of rows that can be read repeatedly."""
+    names = rows.tables[0].schema.names
+    target, columns, kinds = inputs.chosen_columns(args, rows.name, names, encoder)
+    read_as = kinds | files.column_kinds(encoder.single)
+    table = files.read_table(
+        rows.tables, columns, missing=encoder.missing, kinds=read_as, where=rows.where
+    )
     for k, (name, column) in enumerate(zip(columns, table.columns, strict=True)):
         if kinds.get(name) == "number":
             table = table.set_column(k, name, requested_floats(name, column))
@@ -367,7 +333,7 @@ def read_table(args: Args, encoder: Encoder, command: str) -> Table:
     return Table(target, encoder, X, y)
 
 
-def without_constants(args: Args, table: Table) -> Table:
+def without_constants(name: str, table: Table) -> Table:
     """Return a table without the columns that do not tell its rows apart."""
     X = table.X
     # Few columns are suspect, and a look at their cells costs less than their codes.
@@ -385,7 +351,7 @@ def without_constants(args: Args, table: Table) -> Table:
             X.select(suspects), refuse_identifiers=False
         )
         columns = fitted.columns
-    constant = frozenset(inputs.constant_names(args.file, columns, X.num_columns))
+    constant = frozenset(inputs.constant_names(name, columns, X.num_columns))
     names = [name for name in X.column_names if name not in constant]
     return table._replace(X=X.select(names))
 
@@ -405,26 +371,28 @@ def _named(args: Args) -> str:
 
 def _request(
     args: Args,
-    tables: list[files.TableFile],
+    rows: OpenedRows,
     encoder: Encoder,
     class_conditional: bool = False,
 ) -> CountRequest:
     """Return what the command line asks for; warn of columns that number the rows."""
-    missing = missing_texts(encoder.missing)
-    source = tables[0] if args.sql is None else files.query(args.sql, missing, tables)
-    names = source.schema.names
-    target, columns, kinds = inputs.chosen_columns(args, _named(args), names, encoder)
+    if rows.sql is None:
+        names = rows.tables[0].schema.names
+    else:
+        missing = missing_texts(encoder.missing)
+        names = files.query(rows.sql, missing, rows.tables).schema.names
+    target, columns, kinds = inputs.chosen_columns(args, rows.name, names, encoder)
     features = [name for name in columns if name not in (target, args.weight)]
-    if not encoder.columns and args.sql is None:
+    if not encoder.columns and rows.sql is None:
         suspects = [name for name in features if name not in kinds]
-        _warn_of_identifiers(args, tables[0], suspects, target, encoder)
+        _warn_of_identifiers(args, rows.tables[0], suspects, target, encoder)
     return CountRequest(
         target,
         encoder,
         class_conditional,
         features,
-        None if isinstance(source, databases.DatabaseTable) else args.where,
-        args.sql,
+        rows.where,
+        rows.sql,
         args.weight,
         kinds,
     )
@@ -481,23 +449,51 @@ def check_command_reads_databases(args: Args) -> None:
         if not databases.is_address(given):
             files.existing(given)
         name = databases.shown_address(given)
-        how = "export the table to a file, such as .parquet"
-        if args.command != "compare":
-            build = f"renyi marginals build {name} --table NAME"
-            how = f"count it first with '{build} …' and name its marginals"
+        build = f"renyi marginals build {name} --table NAME"
+        how = f"count it first with '{build} …' and name its marginals"
         raise ValueError(
             f"{name} is a database, which {args.command} cannot read: {how}."
         )
 
 
+class OpenedRows(NamedTuple):
+    """Rows of opened files, or of a query on them, and what messages call them."""
+
+    name: str
+    tables: list[files.TableFile]
+    where: str | None = None  # a condition that a database has not applied yet
+    sql: str | None = None
+
+
 @contextmanager
-def opened_rows(args: Args, encoder: Encoder) -> Iterator[list[files.TableFile]]:
+def opened_rows(args: Args, encoder: Encoder) -> Iterator[OpenedRows]:
     """Open the files of a command, or the table of its database."""
+    name = _named(args)
     if not in_database(args):
-        yield inputs.opened_tables(args)
+        sql = getattr(args, "sql", None)  # predict has no such option
+        yield OpenedRows(name, inputs.opened_tables(args), args.where, sql)
         return
     with opened_table(args, args.files[0], encoder, args.where) as table:
-        yield [table]
+        yield OpenedRows(name, [table])
+
+
+@contextmanager
+def repeatable_rows(args: Args, encoder: Encoder) -> Iterator[OpenedRows]:
+    """Open the rows of a command so that each reading gives the same, in one order.
+
+    A query and a database may give their rows in another order the second time. They
+    are read once, into a temporary file.
+    """
+    with TemporaryDirectory() as folder:
+        with opened_rows(args, encoder) as rows:
+            files.check_one_choice(rows.where, rows.sql)
+            if rows.sql is not None or isinstance(rows.tables[0], DatabaseTable):
+                missing = missing_texts(encoder.missing)
+                place = Path(folder) / "rows.arrow"
+                saved = files.save_rows(rows.tables, rows.sql, missing, place)
+                check_names(saved.schema.names, rows.name)
+                rows = OpenedRows(rows.name, [saved])
+        yield rows
 
 
 @contextmanager

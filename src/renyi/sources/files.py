@@ -49,6 +49,7 @@ from renyi.sources.run import Job, RowChoice, Source, Unit, written
 from renyi.sources.spec import CountSpec, family, fitted_text
 from renyi.validation import InputError
 
+_EMPTY_QUERY = "The query returns no rows."
 _FIRST = 2**16  # rows that are looked at first
 _TEXTS = (pa.string(), pa.large_string(), pa.string_view())
 _COSTS = (2, 12, 64)  # bytes in memory of a byte, a cell and a row of a file
@@ -213,34 +214,41 @@ def no_rows(tables: Sequence[TableFile], where: str | None = None) -> ValueError
 
 
 def read_table(
-    path: AnyPath,
+    paths: Paths,
     columns: Sequence[str] | None = None,
     *,
     missing: Iterable[Label] = MISSING_CODES,
     kinds: Mapping[str, str] | None = None,
+    where: str | None = None,
 ) -> pa.Table:
-    """Read a file into memory, if the job may use so much."""
-    table = opened(path)
-    names = table.schema.names
-    wanted = names if columns is None else list(columns)
-    require(table.path, names, wanted)
-    verbatim = (wanted,) if isinstance(table, CsvFile) else ()
-    units = table.units(0, wanted, *verbatim)
-    schema = pa.schema([table.schema.field(name) for name in wanted])
-    read = map if isinstance(table, DatabaseTable) else in_threads
+    """Read the rows of files into memory, if the job may use so much."""
+    if isinstance(paths, (str, os.PathLike, TableFile)):
+        tables = [opened(paths)]
+    else:
+        tables = open_tables(paths)
+    texts = missing_texts(missing)
+    wanted = tables[0].schema.names if columns is None else list(columns)
+    source = _rows(tables, wanted, verbatim=wanted)
+    choice = _choice(tables, where, texts, None)
+    if choice is not None:
+        source = source.chosen(choice)
+    schema = _promoted(tables, wanted)
+    read = in_threads if source.paths else map
     parts = []
     size = 0.0
     share = 0.0
+    units = source.units(wanted)
     for unit, batches in read(lambda unit: (unit, list(unit.read())), units):
         size += sum(map(_training_bytes, batches))
-        share += unit.share
+        share += unit.share / len(tables)
         if size > memory_budget():
-            check_memory(max(size, size / share), f"Holding the rows of {table.path}")
+            of = f"Holding the rows of {tables[0].path}"
+            check_memory(max(size, size / share), of)
         parts += [batch.cast(schema) for batch in batches]
     rows = pa.Table.from_batches(parts, schema).unify_dictionaries()
     if not rows.num_rows:
-        raise no_rows([table])
-    return _typed(table, rows, missing_texts(missing), kinds or {})
+        raise no_rows(tables, where)
+    return _typed(tables[0], rows, texts, kinds or {})
 
 
 def _training_bytes(batch: pa.RecordBatch) -> float:
@@ -422,7 +430,7 @@ def _no_rows_error(tables: Sequence[TableFile], request: CountRequest) -> ValueE
     """Return the error for files or a query without rows."""
     if request.sql is None:
         return no_rows(tables, request.where)
-    return ValueError("The query returns no rows.")
+    return ValueError(_EMPTY_QUERY)
 
 
 def _job(
@@ -459,15 +467,20 @@ def _job(
     return Job(source, _with_kinds(spec, kinds), progress)
 
 
-def _requested(tables: Sequence[TableFile], request: CountRequest) -> Source:
-    """Return the rows of files or of a query, whatever condition they meet."""
-    if request.where is not None and request.sql is not None:
+def check_one_choice(where: str | None, sql: str | None) -> None:
+    """Raise an error if both a condition and a query say which rows to read."""
+    if where is not None and sql is not None:
         raise InputError(
             "Give a condition or a query, not both.",
             "where",
             "sql",
             python="where=, sql=",
         )
+
+
+def _requested(tables: Sequence[TableFile], request: CountRequest) -> Source:
+    """Return the rows of files or of a query, whatever condition they meet."""
+    check_one_choice(request.where, request.sql)
     if request.sql is not None:
         source = query(request.sql, missing_texts(request.encoder.missing), tables)
         require("The query", source.schema.names, request.wanted or request.needed)
@@ -480,21 +493,21 @@ def _requested(tables: Sequence[TableFile], request: CountRequest) -> Source:
 
 
 def save_rows(
-    tables: Sequence[TableFile], request: CountRequest, place: Path
+    tables: Sequence[TableFile], sql: str | None, missing: frozenset[str], place: Path
 ) -> IpcFile:
     """Write the rows of a query or a database to a file, and return it.
 
     A second reading of a query or of PostgreSQL may have the rows in another order.
     """
-    source = _requested(tables, request)
-    columns = request.wanted or source.schema.names
-    batches = (batch for unit in source.units(columns) for batch in unit.read())
+    source = _rows(tables) if sql is None else query(sql, missing, tables)
+    units = source.units(source.schema.names)
+    batches = (batch for unit in units for batch in unit.read())
     rows = 0
     with place.open("wb") as stream:
         for batch in written(batches, stream):
             rows += batch.num_rows
     if not rows:
-        raise _no_rows_error(tables, request)
+        raise no_rows(tables) if sql is None else ValueError(_EMPTY_QUERY)
     return IpcFile(place)
 
 
@@ -610,6 +623,12 @@ def _one_schema(tables: Sequence[TableFile], columns: list[str]) -> pa.Schema:
     return pa.schema([(name, types[name][0]) for name in columns])
 
 
+def _promoted(tables: Sequence[TableFile], columns: Sequence[str]) -> pa.Schema:
+    """Return types that contain those of the columns in all files."""
+    own = [pa.schema([t.schema.field(name) for name in columns]) for t in tables]
+    return pa.unify_schemas(own, promote_options="permissive")
+
+
 def _text_kinds(
     table: TableFile,
     columns: list[str],
@@ -713,8 +732,7 @@ def _stream(
     """
     read = columns or tables[0].schema.names[:1]
     source = _rows(tables, read)
-    own = [pa.schema([t.schema.field(name) for name in columns]) for t in tables]
-    schema = pa.unify_schemas(own, promote_options="permissive")
+    schema = _promoted(tables, columns)
     if isinstance(tables[0], CsvFile):
         types = _whole_types(tables, columns, missing)
         schema = pa.schema([(name, types[name]) for name in columns])
