@@ -582,7 +582,7 @@ _SETTINGS: dict[str, dict[str, Any]] = {
 }
 _HELP = {
     "--alpha auto|loo|NUMBER": "ridge penalty, or how to choose it",
-    "--details": "print all figures, not only those that come first",
+    "--details": "print all figures and how the model was made",
     "--json": "print one JSON object",
     "--memory SIZE": "memory limit, such as 2G (default: half of it)",
     "--order R": "columns in a feature; 2 uses pairs (default 1)",
