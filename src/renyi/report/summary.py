@@ -168,10 +168,10 @@ def _tested(table: ErrorTable, tested: Certificate | None) -> Entry:
         return _finding(True, f"Tested on {rows} not used in training.")
     if table.bound is not None:
         return _finding(True, "Tested on two halves, each by the other half's model.")
-    text = "Not tested on data it has not seen."
-    if table.estimate is not None:
-        text += " The estimate assumes that new data come from the same source."
-    return _finding(False, text)
+    text = "The estimate assumes that new data come from the same source."
+    if table.estimate is None:
+        text = "Test it on rows whose classes are known."
+    return _finding(False, f"Not tested on data it has not seen. {text}")
 
 
 def _by_class(by_class: Sequence[Entry]) -> Entry | None:
