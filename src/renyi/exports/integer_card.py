@@ -1,13 +1,13 @@
 """Integer scorecards: points to add up by hand, and what the total means.
 
 `rounded` turns a scorecard of two classes into small whole points, the cheapest by the
-closed form (`renyi.solvers.integer_points`). Scale and threshold are free, and chosen
-by it too: the total T becomes the score ``τ(T − θ)``, a scorecard like any other, which
-`certify` takes. θ lies between two whole numbers, so that no total is a tie.
+closed form (`renyi.solvers.integer_points`). It also chooses scale and threshold: the
+total T becomes the score ``τ(T − θ)``. That is a scorecard like any other, and `certify`
+accepts it. θ lies between two whole numbers, so that no total is a tie.
 
-The probability of a total is that of this scorecard: its calibration is the model's,
-at the slope by which T follows the model's scores; without one, ½ + τ(T − θ) within
-0 and 1. Both grow with the total.
+The probability of a total is that of this scorecard. Its calibration is the model's, at
+the slope by which T follows the model's scores. Without a calibration it is
+½ + τ(T − θ), within 0 and 1. Both grow with the total.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ class IntegerScorecard:
     max_points : int
         The most points that a category was allowed.
     before, certificate : Certificate
-        Worst errors before and after rounding, on the same marginals.
+        Certificates before and after rounding, on the same marginals.
 
     Examples
     --------
@@ -136,7 +136,7 @@ class IntegerScorecard:
         return _frame(self._listed(merged=True))
 
     def _listed(self, merged: bool) -> list[list[tuple[str, str, int]]]:
-        """Return the features that have points, by importance: what is told of each."""
+        """Return the features that have points, by importance, with their rows."""
         columns = self.scorecard.encoder.columns
         listed = []
         each = np.split(self.points, np.cumsum(columns.sizes)[:-1])
@@ -230,7 +230,7 @@ class IntegerScorecard:
         return _page(self) if format == "html" else _markdown(self)
 
     def table(self) -> pd.DataFrame:
-        """Points and totals in one table; what a row does not tell is missing."""
+        """Points and totals in one table; cells that do not apply are missing."""
         import pandas as pd
 
         both = pd.concat([self.frame(), self.totals()], ignore_index=True)
@@ -297,7 +297,7 @@ def _moments(card: Scorecard, m: Marginals) -> tuple[integer_points.Pairs, float
     sizes = card.encoder.columns.sizes
     last = offsets(sizes + 1)[1:] - 1
     every = np.arange(last[-1] + 1)
-    # A scorecard whose points are the places of its categories tells where m's go.
+    # A scorecard whose points are the places of its categories maps those of m.
     places = replace(
         card,
         z=np.delete(every, last).astype(np.float64),
@@ -346,7 +346,7 @@ def _line(
     mean = float(pairs.mean @ k)
     lead = float(pairs.dvec @ k) / 2
     spread = float(k @ product)
-    if not lead > 0 < spread:  # points that tell nothing: always the likelier class
+    if not lead > 0 < spread:  # without information: always the likelier class
         return max(abs(prior), _NEAR), -0.5 if prior > 0 else 0.5, 0.0
     theta = mean - prior * spread / (2 * lead)
     theta = float(np.clip(theta, np.floor(theta) + _NEAR, np.floor(theta) + 1 - _NEAR))

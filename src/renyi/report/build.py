@@ -1,14 +1,15 @@
 """From a model and pair counts to the plain values that its report shows.
 
 The page and ``report.json`` are two readers of the same values (`renyi.report.page`),
-and compute nothing of their own. No row goes in; of held-out rows there are sums: bins,
-points of a curve, a table of classes.
+and compute nothing more. No row goes in; of held-out rows there are sums: bins, and a
+table of classes.
 
-What a row scores is ``intercept + Σ points`` over the features, at the category that
-its columns give it: column j's code itself where a feature is of one column, else the
-place in `keys` of the columns' codes counted as one number; `new` where it is not
-there, and `unseen` where a label was never seen. With t = 1/K + score (of two classes
-[1/2 − s, 1/2 + s]), probabilities are ∝ exp(slope·t), or nearest to t without a slope.
+The score of a row is ``intercept + Σ points`` over the features, each at its category.
+The category of a feature of one column is that column's code. A feature of several
+columns has `keys`: the codes of its columns counted as one number. A key that is not
+listed has the category `new`; a label that training did not have has `unseen`.
+With t = 1/K + score (of two classes [1/2 − s, 1/2 + s]), probabilities are
+∝ exp(slope·t), or nearest to t without a slope.
 """
 
 from __future__ import annotations
