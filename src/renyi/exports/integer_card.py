@@ -2,7 +2,7 @@
 
 `rounded` turns a scorecard of two classes into small whole points, the cheapest by the
 closed form (`renyi.solvers.integer_points`). It also chooses scale and threshold: the
-total T becomes the score ``τ(T − θ)``. That is a scorecard like any other, and `certify`
+total T becomes the score ``τ(T − θ)``, that of a scorecard like any other. `certify`
 accepts it. θ lies between two whole numbers, so that no total is a tie.
 
 The probability of a total is that of this scorecard. Its calibration is the model's, at
