@@ -319,12 +319,12 @@ def impossible():
 def test_impossible_marginals_are_refused():
     m = impossible()
     clf = RenyiClassifier(alpha=1.0)
-    with pytest.raises(ValueError, match="No distribution has these marginals"):
+    with pytest.raises(ValueError, match="No distribution has these pair counts"):
         clf.fit_marginals(m)
     assert not hasattr(clf, "classes_")  # nothing half done
     X = pd.DataFrame([[0, 0, 0], [1, 1, 1]] * 50, columns=["p", "q", "r"])
     model = RenyiClassifier().fit(X, pd.Series([0, 1] * 50, name="y"))
-    with pytest.raises(ValueError, match="No distribution has these marginals"):
+    with pytest.raises(ValueError, match="No distribution has these pair counts"):
         certify(model, m)
     # A column that the model does not use may be as impossible as it likes.
     two = RenyiClassifier().fit(X[["p", "q"]], pd.Series([0, 1] * 50, name="y"))

@@ -131,7 +131,7 @@ def test_names_with_a_comma_between_them_are_told_apart(
 @pytest.mark.parametrize(
     ("argv", "named"),
     [
-        (("fit", "numbered.csv", "--target", "y"), "(--id, --drop, --numeric)"),
+        (("fit", "numbered.csv", "--target", "y"), "(--id k, --drop k, --numeric k)"),
         (("predict", "m.json", "new.csv"), "(--unseen mean)"),
         (("export", "m.json", "--format", "onnx", "--out", "m.onnx"), "--unseen mean"),
         (("predict", "s.json", "t.csv", "--prevalence", "0.3"), "rule 'map'"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -232,3 +233,108 @@ def test_halves_of_different_bins_are_named(bad: Callable[..., str], run: Run) -
     merged = bad("marginals", "merge", "a.renyi", "b.renyi", "--out", "c.renyi")
     assert "b.renyi does not fit a.renyi: Column 'length' is binned" in told
     assert told == merged and "model" not in told
+
+
+# ---- notes of fit
+
+
+def notes_of(run: Run, frame: pd.DataFrame, *options: str) -> str:
+    done = run("fit", save(frame), "--target", "y", "--id", "id", *options, "--json")
+    assert done.code == 0, done.err
+    return "\n".join(done.json["notes"])
+
+
+def test_strange_classes_are_named(run: Run) -> None:
+    frame = table()
+    assert "class" not in notes_of(run, frame)
+    frame.loc[[3, 8], "y"] = ["d", "class"]
+    told = notes_of(run, frame)
+    assert "The classes 'class', 'd' of 'y' have a single row each: check" in told
+    frame.loc[3:20, "y"] = "NA"
+    told = notes_of(run, frame)
+    assert "The target 'y' has 'NA' as a class: pass --missing NA if" in told
+    told = notes_of(run, frame, "--missing", "NA")
+    assert "--missing NA" not in told
+    assert "Dropped 18 rows with a missing target 'y'." in told
+
+
+def test_free_text_is_named_and_dates_only_once(run: Run) -> None:
+    rng = np.random.default_rng(0)
+    days = pd.date_range("2020-01-01", periods=150).strftime("%Y-%m-%d")
+    frame = table().assign(
+        comment=[f"word {k}" for k in rng.integers(0, 300, 200)],
+        day=rng.permutation(np.resize(days, 200)),
+        town=rng.choice(list("abcdefgh"), 200),
+    )
+    told = notes_of(run, frame)
+    assert told.count("'comment'") == 1
+    assert told.count("'day'") == 1
+    assert "looks like free text in 200 rows" in told
+    assert "--drop comment." in told
+    assert "'town'" not in told
+
+
+def test_a_column_that_is_nearly_always_right_is_named(run: Run) -> None:
+    frame = table(400)
+    assert "alone predicts" not in notes_of(run, frame)
+    frame["later"] = np.where(frame["y"] == "yes", "paid", "open")
+    frame.loc[0, "later"] = "open" if frame.loc[0, "y"] == "yes" else "paid"
+    told = notes_of(run, frame)
+    assert "Column 'later' alone predicts 'y' with an error of 0.2 %" in told
+    assert "pass --drop later." in told
+    days = pd.date_range("2020-01-01", periods=400).strftime("%Y-%m-%d").to_numpy()
+    frame["later"] = np.where(frame["y"] == "yes", days, "")
+    told = notes_of(run, frame)
+    assert (
+        "Whether column 'later' is empty alone predicts 'y' with an error of 0.0 %"
+        in told
+    )
+    rare = frame.drop(columns="later").assign(y=["yes", *["no"] * 399])
+    assert "alone predicts" not in notes_of(run, pd.concat([rare, rare[:2]]))
+
+
+@pytest.mark.parametrize(
+    ("header", "refused"),
+    [
+        ("5.1,1.4,setosa", True),
+        ("setosa,b,x", True),
+        ("5.1,1.4,7", True),
+        ("0,1,2", False),
+        ("2019,2020,kind", False),
+        ("length,width,setosa", False),
+        ("length,width,kind", False),
+    ],
+)
+def test_a_header_that_is_data_is_refused(run: Run, header: str, refused: bool) -> None:
+    rng = np.random.default_rng(0)
+    n = 60
+    kinds = rng.choice(["setosa", "virginica"], n)
+    if header.startswith("setosa"):
+        cells = np.array([kinds, rng.choice(list("abc"), n), rng.choice(list("xy"), n)])
+    else:
+        numbers = [rng.choice(["5.1", "4.9"], n), rng.choice(["1.4", "1.3"], n)]
+        cells = np.array([*numbers, kinds])
+    text = "\n".join([header, *map(",".join, cells.T)])
+    Path("h.csv").write_text(f"{text}\n")
+    done = run("fit", "h.csv", "--target", header.split(",")[-1])
+    assert done.code == (2 if refused else 0), done.err
+    assert ("first row looks like data" in done.err) == refused
+    assert "first row looks like data" not in done.out
+
+
+def test_a_header_that_may_be_data_is_noted(run: Run) -> None:
+    rows = ["b,o,size,kind,x", *["b,o,1,p,x", "x,x,2,q,o", "o,b,1,q,b"] * 20]
+    Path("h.csv").write_text("\n".join(rows))
+    done = run("fit", "h.csv", "--target", "kind")
+    assert done.code == 2
+    rows = ["b,o,size,kind", *["b,o,1,p", "x,x,2,q", "o,b,1,q"] * 20]
+    Path("h.csv").write_text("\n".join(rows))
+    done = run("fit", "h.csv", "--target", "kind", "--json")
+    assert done.code == 0
+    (told,) = [note for note in done.json["notes"] if "first row" in note]
+    assert "looks like data, not like names of columns ('b', 'o'). It was" in told
+    Path("h.csv").write_text("b,b,y\nb,o,p\no,b,q\n")
+    assert (
+        "add a row of names if the first row is data"
+        in run("fit", "h.csv", "--target", "y").err
+    )

@@ -153,7 +153,7 @@ def test_rows_of_an_unknown_class_are_errors(good: Callable[..., Done]) -> None:
     record = json.loads(Path("r.report.json").read_text())["heldout"]
     assert record["unknown"] == 50
     assert record["rows"] == 197
-    assert np.sum(record["confusion"]) == 147
+    assert np.sum(record["confusion"][:2]) == 147
     assert record["certificate"]["observed_error"] == wrong / 197
 
 

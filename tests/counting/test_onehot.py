@@ -100,9 +100,9 @@ def test_lookup_sum_takes_any_integer_type(dtype):
 
 
 def test_lookup_sum_names_codes_outside_of_the_tables():
-    with pytest.raises(ValueError, match="column 1 holds a code outside"):
+    with pytest.raises(ValueError, match="column 1 has a code outside"):
         lookup_sum([[0], [2]], np.zeros((4, 1)), [0, 2])
-    with pytest.raises(ValueError, match="column 0 holds a code outside"):
+    with pytest.raises(ValueError, match="column 0 has a code outside"):
         lookup_sum([[-1], [0]], np.zeros((4, 1)), [0, 2])
     with pytest.raises(ValueError, match="do not match 2 starts"):
         lookup_sum([[0]], np.zeros((4, 1)), [0, 2])
@@ -179,7 +179,7 @@ def test_agreement_over_many_columns(size, d):
 
 
 def test_too_many_rows_to_compare_are_refused_before_memory_is_taken():
-    with pytest.raises(ValueError, match=r"40000 rows .* need 12.8 GB"):
+    with pytest.raises(ValueError, match=r"40000 rows needs 12.8 GB"):
         agreement(np.broadcast_to(np.uint8(0), (3, 40_000)), 1)
 
 

@@ -212,8 +212,8 @@ def test_too_large_a_table_is_refused_before_memory_is_taken():
 @pytest.mark.parametrize(
     ("codes", "sizes", "message"),
     [
-        ([[0, 1], [0, 3]], [2, 3], "column 1 holds code 3 but has 3 categories"),
-        ([[0, -1]], [2], "column 0 holds code -1 "),
+        ([[0, 1], [0, 3]], [2, 3], "column 1 has code 3 but only 3 categories"),
+        ([[0, -1]], [2], "column 0 has code -1 "),
         ([[0.0, 1.0]], [2], "type float64"),
         ([[0, 1]], [2, 2], r"shape \(1, 2\) do not match 2 sizes"),
         ([0, 1], [2, 2], r"shape \(2,\)"),
@@ -225,7 +225,7 @@ def test_bad_codes_are_named(codes, sizes, message):
 
 
 def test_bad_arguments_are_named():
-    with pytest.raises(ValueError, match="column 1 holds code 2 but has 2 categories"):
+    with pytest.raises(ValueError, match="column 1 has code 2 but only 2 categories"):
         class_pair_counts([[0, 1], [0, 2]], [2, 2])
     with pytest.raises(ValueError, match=r"weights have the shape \(3,\)"):
         pair_counts([[0, 1]], [2], [1.0, 1.0, 1.0])

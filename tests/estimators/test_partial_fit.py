@@ -96,7 +96,7 @@ def test_partial_fit_takes_no_block_for_identifiers():
     k = np.arange(1000)
     y = pd.Series(np.where((k * 13) % 17 < 8, "no", "yes"))
     X = pd.DataFrame({"town": [f"t{v}" for v in k * 7 % 200], "odd": k % 3})
-    with pytest.raises(ValueError, match="Column 'town' has 25 different labels"):
+    with pytest.raises(ValueError, match=r"Column 'town' \(25 different labels"):
         RenyiClassifier().fit(X[:25], y[:25])
     clf = in_blocks(X, y, list(range(25, 1001, 25)), alpha=0.01)
     assert_same_model(clf, RenyiClassifier(alpha=0.01).fit(X, y))

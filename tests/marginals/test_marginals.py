@@ -444,7 +444,7 @@ def changed(m, cells, value):
 
 def test_validation_names_what_is_wrong():
     m = count([("a", 0, True, "no"), ("b", 1, True, "yes")] * 5)
-    with pytest.raises(ValueError, match=r"text = a with whole = 0 is -2 in the marg"):
+    with pytest.raises(ValueError, match=r"text = a with whole = 0 is -2 in the pair"):
         changed(m, [(0, 2)], -2).validate()
     with pytest.raises(ValueError, match="'truth' add up to 11, not to the 10 rows"):
         changed(m, [(4, 4)], 11).validate()

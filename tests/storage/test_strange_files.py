@@ -84,7 +84,7 @@ ARRAYS = {
     ),
     "negative": (
         lambda a: a["counts"].__setitem__((0, 0), -3),
-        r"not valid: The count of vote = n with vote = n is -3 in the marginals",
+        r"not valid: The count of vote = n with vote = n is -3 in the pair counts",
     ),
     "margins": (
         lambda a: a.update(

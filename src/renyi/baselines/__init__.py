@@ -1,4 +1,4 @@
-"""Other classifiers trained from counts, each with its guarantee, to compare with.
+"""Other classifiers trained from pair counts, for comparison.
 
 They need the pair counts of the features within each class: rows, or marginals built
 with ``class_conditional=True``.

@@ -1,53 +1,53 @@
 r"""Discrete Chebyshev classifier: the minimax rule given pairs along a tree.
 
 Eban, Mezuman and Globerson (Discrete Chebyshev classifiers, ICML 2014) minimise the
-worst hinge loss over all distributions that have given marginals P(X_i, X_j, Y). With
-the pairs on one tree the problem is a small linear program, solved here for the worst
-error itself, to which it is equivalent. "tree" takes the pairs of largest conditional
-mutual information (`renyi.baselines.tan`), "greedy" (gDCC) adds them by the fall of the
-bound. This is a reconstruction: the authors' program, which is not at hand, may break
-ties, choose trees and smooth tables in other ways.
+worst-case hinge loss over all distributions with given marginals P(X_i, X_j, Y). With
+the pairs on one tree the problem is a small linear program. It is solved here for the
+equivalent problem of the worst-case error. "tree" uses the pairs of largest conditional
+mutual information (`renyi.baselines.tan`). "greedy" (gDCC) adds the pairs that reduce
+the bound most. This is a reconstruction: the authors' program is not available, and may
+break ties, choose trees and smooth tables in other ways.
 
-*The program of a tree.* Given P(X_i, X_j, Y) on the edges of a tree, the smallest worst
-error that any rule can promise is
+*The program of a tree.* Given P(X_i, X_j, Y) on the edges of a tree, the smallest error
+that any rule can guarantee is
 
 .. math:: e^* = \max \sum_S (|S| - 1)\, \mathrm{mass}(w_S), \quad
     \sum_{S \ni y} w_S \le P(\cdot, y), \quad w_S \ge 0,
 
-S running over the sets of two classes or more, w_S being a measure on the outcomes (see
-`renyi.robust.minimax_problem`). Only its tables on the edges are asked for: tables
-along a tree that agree on the features they share always belong to a measure. So it is
-the program of pairs (`renyi.robust.pairwise_program`) on the tree's tables, exact and
-small. For two classes it asks for the largest measure t whose tables stay below
-``min_y P(X_i, X_j, y)``. The multipliers of the cells give the functions λ_y; the
-minimum over x of their sums is found again here without the solver, by messages along
-the tree, and what may be lacking is added, so that the value is proven whatever the
-solver's tolerance.
+over all sets S of two classes or more, where w_S is a measure on the outcomes (see
+`renyi.robust.minimax_problem`). Only its tables on the edges matter: tables along a
+tree that agree on shared features always belong to a measure. So it is the program of
+pairs (`renyi.robust.pairwise_program`) on the tree's tables, exact and small. For two
+classes its solution is the largest measure t whose tables are below
+``min_y P(X_i, X_j, y)``. The multipliers of the cells give the functions λ_y. The
+minimum over x of their sums is computed here without the solver, by messages along the
+tree. What may be lacking is added, so the value is proven whatever the solver's
+tolerance.
 
-*Ties.* Many rules have the same bound, and where all λ_y(x) are equal none of them
-prefers a class. There Bayes' rule along the tree decides: its surprise
-``−log P(x, y)``, which is not negative, is added to λ_y with a weight so small that the
-bound rises by 1e-7 at most. So no tie is left to the solver's rounding.
+*Ties.* Many rules have the same bound, and if all λ_y(x) are equal, none of them
+prefers a class. Bayes' rule along the tree then decides. Its surprise
+``−log P(x, y)``, which is not negative, is added to λ_y with a tiny weight, so that the
+bound rises by at most 1e-7. So no tie depends on the solver's rounding.
 
-*Greedily.* The bound of a tree never rises with an edge: one more table leaves fewer
-distributions. To hang a feature j from a feature i of the tree is to ask that the
-errors with X_i = k be no more than the table of the pair allows,
+*Greedy growth.* An edge never raises the bound of a tree: one more table leaves fewer
+distributions. An edge from a feature i of the tree to a new feature j limits the errors
+with X_i = k,
 
 .. math:: r_i(k) \le G_{ij}(k) = \sum_l \Big[\sum_y P(k, l, y)
     - \max_y P(k, l, y)\Big],
 
-r_i being the errors of the worst distribution by the categories of X_i. For two classes
-nothing else is asked, so the bound falls by at most ``Σ_k (r_i(k) − G_ij(k))₊``: thin
-the worst distribution out until the new table holds. Every other measure t that the
-tables allow is a witness as well: with the edge, the bound is still at least
-``mass(t) − Σ_k (t_i(k) − G_ij(k))₊``. Candidates are tried from the largest fall on,
-until no other can do better, or a few have been: by a program, unless a witness, which
-every program solved before has left, proves that this edge would not help. (Along 56
-edges of the promoters they replaced five of six programs.) For more classes the same
-number ranks the candidates, though more may be asked, and every trial is a program.
+where r_i are the errors of the worst distribution by the categories of X_i. For two
+classes this is the only requirement, so the bound falls by at most
+``Σ_k (r_i(k) − G_ij(k))₊``: reduce the worst distribution until the new table fits.
+Every other measure t that the tables allow is a witness: with the edge, the bound is
+still at least ``mass(t) − Σ_k (t_i(k) − G_ij(k))₊``. Candidates are tried in the order
+of this fall, until no other can do better, or a few were tried. Each trial is a
+program, unless a witness of an earlier program proves that the edge would not help.
+(Along 56 edges of the promoters they replaced five of six programs.) For more classes
+the same number ranks the candidates, but is not a bound, and every trial is a program.
 
-*Smoothing* by s rows: each class is mixed with s rows of itself in which the features
-are independent. The counts of single features stay, so that tables still agree.
+*Smoothing* by s rows: each class is mixed with s rows in which the features are
+independent. The shares of single categories do not change, so tables still agree.
 """
 
 from __future__ import annotations
@@ -93,15 +93,15 @@ from renyi.validation import check_amount, check_choice
 
 Floats = NDArray[np.float64]
 
-# What the second opinion may add to the bound.
+# The most that the tie-break may add to the bound.
 _PRICE = 1e-7
-# Rows by which the second opinion is smoothed, and the largest surprise it may have.
+# Rows by which the tie-break is smoothed, and its largest surprise.
 _ROWS = 5.0
 _SURPRISE = 50.0
-_MAX_CLASSES = 8  # every set of two classes or more has its own variables
-_CANDIDATES = 6  # for one edge at most
-_FALL = 1e-9  # a fall of the bound that is no rounding
-_ROUNDING = 1e-12  # of a sum: what a margin may exceed its limit by
+_MAX_CLASSES = 8  # every set of two classes or more has variables
+_CANDIDATES = 6  # most candidates for an edge
+_FALL = 1e-9  # smaller falls of the bound are rounding
+_ROUNDING = 1e-12  # most that rounding lifts a margin above its limit
 
 _NO_DISTRIBUTION = (
     "No distribution has these class-conditional tables: count again "
@@ -133,7 +133,7 @@ class ClassTables:
         return Table(features, True, block.transpose(1, 2, 0))
 
     def ambiguity(self, edges: list[Edge], *, alone: bool = True) -> Ambiguity:
-        """All distributions with the tables of edges, and of features left `alone`."""
+        """Return the set with the tables of the edges, and of single features."""
         groups: list[tuple[int, ...]] = list(edges)
         if alone:
             hung = {i for edge in edges for i in edge}
@@ -142,7 +142,7 @@ class ClassTables:
         return Ambiguity(self.columns, self.target, tables)
 
     def smoothed(self, share: NDArray[Any]) -> ClassTables:
-        """Mix each class with independent features, `share` being how much of them."""
+        """Mix each class with a `share` of independent features."""
         single = np.einsum("ykk->yk", self.pairs)
         mass = np.maximum(single[:, self.spans[0]].sum(axis=1), 1e-300)[:, None, None]
         independent = single[:, :, None] * single[:, None, :] / mass
@@ -156,19 +156,19 @@ class ClassTables:
 
 
 class TreeSolution(NamedTuple):
-    """The proven bound, its multiplier, and where the worst distribution errs."""
+    """The proven bound, its multiplier, and the errors of the worst distribution."""
 
     value: float
     multiplier: Floats
-    errors: list[Floats]  # of each table: their mass by the categories of its features
+    errors: list[Floats]  # of each table, by the categories of its features
 
 
 def solve_tree(ambiguity: Ambiguity, *, interior: bool = True) -> TreeSolution:
-    """Smallest worst error given tables along a tree, and functions that prove it.
+    """Return the smallest guarantee for tables along a tree, and its proof.
 
-    The tables are of one or two features and the target, each pair's first feature in
-    the tree before it. With `interior`, the solution is in the middle of the optimal
-    ones, which uses all features alike, rather than a corner, which is found sooner.
+    The tables are of one or two features and the target; the first feature of each pair
+    is in an earlier table. With `interior`, the solution is in the middle of the
+    optimal ones, which uses all features. A corner is faster.
     """
     if ambiguity.b.min(initial=0.0) < -TOLERANCE:
         raise ValueError(_NO_DISTRIBUTION)
@@ -192,7 +192,7 @@ def solve_tree(ambiguity: Ambiguity, *, interior: bool = True) -> TreeSolution:
     column = np.append(agree.col, ties.col)
     value = np.append(agree.data, ties.data)
     there = kept[column]
-    if K == 2 and not interior:  # of the two ends of a variable the lower one will do
+    if K == 2 and not interior:  # one end of each variable is enough
         lower = np.repeat(b.reshape(-1, 2).argmin(axis=1), 2) == np.arange(len(b)) % 2
         there[len(agree.row) :] &= lower[ties.row]
     row = row[there]
@@ -207,7 +207,7 @@ def solve_tree(ambiguity: Ambiguity, *, interior: bool = True) -> TreeSolution:
     x = np.zeros(cost.size)
     duals[rows] = answer.duals
     x[kept] = np.maximum(answer.x, 0.0)
-    # Of cells without mass the program knows nothing: see Ambiguity.completed.
+    # The program leaves out cells without mass: see Ambiguity.completed.
     multiplier = np.where(b > 0, np.maximum(-duals[len(zeros) :], 0.0), 0.0)
     multiplier = ambiguity.shifted(multiplier, _lack(ambiguity, multiplier))
     mass = gains @ x.reshape(cost.shape)
@@ -216,7 +216,7 @@ def solve_tree(ambiguity: Ambiguity, *, interior: bool = True) -> TreeSolution:
 
 
 def _solved(program: Program, interior: bool) -> Solution:
-    """Solve; no measure at all is feasible, so that presolve can do no harm."""
+    """Solve; the zero measure is feasible, so presolve is safe."""
     if interior:
         answer = solve_interior(program)
         if answer.status == "optimal":
@@ -228,7 +228,7 @@ def _solved(program: Program, interior: bool) -> Solution:
 
 
 def _lack(ambiguity: Ambiguity, multiplier: Floats) -> float:
-    """Return what all λ_y lack at worst; 0 if they keep what they promise."""
+    """Return the most that the λ_y lack; 0 if they are feasible."""
     sets = class_sets(ambiguity.n_classes)
     sizes = np.array([float(len(S)) for S in sets])
     least = least_sums(ambiguity, multiplier, sets)
@@ -236,7 +236,7 @@ def _lack(ambiguity: Ambiguity, multiplier: Floats) -> float:
 
 
 def least_sums(ambiguity: Ambiguity, multiplier: Floats, sets: list[Classes]) -> Floats:
-    """Minimum over the possible x of Σ_{y∈S} λ_y(x), for each set S, by messages."""
+    """Return the minimum over possible x of Σ_{y∈S} λ_y(x), for each set S."""
     K = ambiguity.n_classes
     inside = members(sets, ambiguity.n_classes)
     empty = (ambiguity.b <= 0).reshape(-1, K) @ inside > 0
@@ -259,17 +259,17 @@ def least_sums(ambiguity: Ambiguity, multiplier: Floats, sets: list[Classes]) ->
 
 
 def greedy_tree(tables: ClassTables) -> tuple[list[Edge], list[float]]:
-    """Tree grown from the best pair by the fall of the bound: edges, bound after each.
+    """Grow a tree from the best pair; return its edges, and the bound after each.
 
-    Where no edge lowers the bound, the one of most information is taken. The bounds
-    are those of the features in the tree; once they are zero, none follows.
+    If no edge lowers the bound, add the one with the most information. The bounds use
+    the features in the tree; after a bound of zero there are no more.
     """
     sizes = tables.columns.sizes
     information = conditional_information(tables.pairs, sizes)
     if len(information) < 2:
         return [], []
     loss = tables.pairs.sum(axis=0) - tables.pairs.max(axis=0)
-    # The pair whose own rule errs least; among such, of most information.
+    # The pair whose rule has the least error, then the most information.
     errors = block_sums(loss, sizes)
     np.fill_diagonal(errors, np.inf)
     equal = errors <= errors.min() + _FALL
@@ -297,16 +297,16 @@ class _Growth:
         self._take(self._solve(self.edges))
 
     def _take(self, solution: TreeSolution) -> None:
-        """Go on with the solution along the tree; its bound never rises."""
+        """Continue with the solution along the tree; its bound never rises."""
         self.errors = self._noted(self.edges, solution)
         self.solution = solution
-        self.bounds.append(min([solution.value, *self.bounds[-1:]]))  # but for rounding
+        self.bounds.append(min([solution.value, *self.bounds[-1:]]))  # or rounding
 
     def _solve(self, edges: list[Edge]) -> TreeSolution:
         return solve_tree(self.tables.ambiguity(edges, alone=False), interior=False)
 
     def _noted(self, edges: list[Edge], solution: TreeSolution) -> Floats:
-        """Errors by category; of two classes they are a witness for later."""
+        """Return the errors by category; for two classes, keep them as a witness."""
         errors = margins(edges, solution.errors, self.tables.spans)
         if len(self.tables.pairs) == 2:
             self.witnesses.add(errors, float(solution.errors[0].sum()))
@@ -316,12 +316,12 @@ class _Growth:
         """Add one edge."""
         inside = np.zeros(len(self.information), bool)
         inside[[i for edge in self.edges for i in edge]] = True
-        hangs = inside[:, None] & ~inside  # a new feature from one of the tree
+        hangs = inside[:, None] & ~inside  # from a feature of the tree to a new one
         trials = self._trials(hangs)
         edge = min(trials, key=lambda e: trials[e].value, default=None)
         if edge is None or trials[edge].value >= self.solution.value - _FALL:
             informative = np.where(hangs, self.information, -np.inf)
-            edge = divmod(int(informative.argmax()), len(informative))  # no bound falls
+            edge = divmod(int(informative.argmax()), len(informative))  # no fall
         self.edges.append(edge)
         self.witnesses.extend(edge)
         self._take(trials[edge] if edge in trials else self._solve(self.edges))
@@ -345,7 +345,7 @@ class _Growth:
 
 
 def margins(edges: list[Edge], tables: list[Floats], spans: list[slice]) -> Floats:
-    """Margins of a measure on all features of a tree, from its tables on the edges."""
+    """Return the margins of a measure on a tree, from its tables on the edges."""
     sums = np.zeros(spans[-1].stop)
     for (i, j), cells in zip(edges, tables, strict=True):
         sums[spans[i]] = cells.sum(axis=1)
@@ -366,17 +366,17 @@ class Witnesses:
         self._masses = np.zeros(0)
 
     def add(self, errors: Floats, mass: float) -> None:
-        """Remember a measure along the tree by its margins and its mass."""
+        """Keep a measure along the tree, by its margins and its mass."""
         self._errors = np.vstack([self._errors, errors])
         self._masses = np.append(self._masses, mass)
 
     def prove(self, edge: Edge, least: float) -> bool:
-        """Whether the bound is known to be `least` or more with one edge more."""
+        """Return whether the bound is at least `least` with one more edge."""
         left = self._masses - self._excess(edge).sum(axis=1)
         return bool((left >= least).any())
 
     def extend(self, edge: Edge) -> None:
-        """Go on along an edge with the measures it allows, shared out as it allows."""
+        """Extend the measures along an edge, reduced to what it allows."""
         kept = self._excess(edge).max(axis=1, initial=0.0) <= _ROUNDING
         self._errors = self._errors[kept]
         self._masses = self._masses[kept]
@@ -387,7 +387,7 @@ class Witnesses:
         self._errors[:, new] = self._errors[:, old] @ share
 
     def _excess(self, edge: Edge) -> Floats:
-        """Return how far each measure is beyond what the pair allows, by category."""
+        """Return how much each measure exceeds what the pair allows, by category."""
         old, new = (self._spans[i] for i in edge)
         limits = self._loss[old, new].sum(axis=1)
         return np.asarray(np.maximum(self._errors[:, old] - limits, 0.0))
@@ -397,32 +397,31 @@ class Witnesses:
 
 
 class DiscreteChebyshevClassifier(RuleClassifier):
-    """Smallest worst error given the pairs of features on a tree within each class.
+    """Minimax classifier for the pairs of features on a tree, within each class.
 
     Parameters
     ----------
     structure : {"tree", "greedy"}, default="tree"
-        The tree of largest conditional mutual information, or one grown edge by edge
-        by the fall of the bound (gDCC).
+        The tree of largest conditional mutual information, or a tree grown by the edges
+        that reduce the bound most (gDCC).
     smoothing : float, default=0.0
-        Rows of independent features that each class is mixed with before training.
-        With few rows a little of it (1 to 5) helps on new ones. The guarantee is that
-        of the rule under the tables as they were counted; without smoothing it is the
-        smallest there is.
+        Rows of independent features that are added to each class before training. With
+        few rows a little smoothing (1 to 5) helps on new rows. The guarantee holds for
+        the rule under the original tables; without smoothing it is the smallest one.
     encoder : Encoder, optional
         How cells become categories.
 
     Attributes
     ----------
     guarantee_ : float
-        Proven worst error of `rule_proba` over all distributions with the class
+        Proven bound on the error of `rule_proba` over all distributions with the class
         tables of the tree's edges. That of `predict` is at most twice as large.
     edges_ : list of pairs of names
         The tree, in the order its edges were added.
     bounds_ : list of float
-        With structure="greedy", the bound after each edge, until it was zero; it never
-        rises. It is that of the tables the tree was grown by: with smoothing, of the
-        smoothed ones, and then no guarantee.
+        With structure="greedy", the bound after each edge, until it is zero; it never
+        rises. With smoothing it belongs to the smoothed tables, and is not a
+        guarantee.
     rule_ : MinimaxRule
         The rule.
     classes_, encoder_, marginals_, n_features_in_, feature_names_in_
@@ -430,9 +429,9 @@ class DiscreteChebyshevClassifier(RuleClassifier):
 
     Notes
     -----
-    A reconstruction of the classifier of Eban, Mezuman and Globerson (2014) from its
-    description. Where the rule prefers no class, Bayes' rule along the same tree
-    decides. Two to eight classes. Needs the extra ``exact``.
+    This reconstructs the classifier of Eban, Mezuman and Globerson (2014) from its
+    description. If the rule prefers no class, Bayes' rule along the same tree
+    decides. It takes two to eight classes, and needs the extra ``exact``.
 
     Examples
     --------
@@ -495,7 +494,7 @@ class DiscreteChebyshevClassifier(RuleClassifier):
 
 
 def second_opinion(m: Marginals, edges: list[Edge]) -> Floats:
-    """Surprise −log P(x, y) of Bayes' rule along a tree, by the cells of its tables."""
+    """Return the surprise −log P(x, y) along a tree, by the cells of its tables."""
     sizes = m.encoder.columns.sizes
     tree = fit_bayes_tree(class_pairs(m, "A tree"), sizes, edges, _ROWS)
     root = tree.priors + tree.root[:-1]

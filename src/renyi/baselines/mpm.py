@@ -1,28 +1,28 @@
 r"""Minimax probability machine: the best half space given means and covariances.
 
-Among all distributions with class means μ_y and covariances Σ_y, the half space
-``aᵀw > b`` whose worse class errs least has (Lanckriet, El Ghaoui, Bhattacharyya and
-Jordan, JMLR 3, 2003)
+Consider all distributions with class means μ_y and covariances Σ_y. The half space
+``aᵀw > b`` with the smallest error of the worse class has (Lanckriet, El Ghaoui,
+Bhattacharyya and Jordan, JMLR 3, 2003)
 
 .. math:: \frac1\kappa = \min_a \sqrt{a^T \Sigma_0 a} + \sqrt{a^T \Sigma_1 a},
     \quad a^T(\mu_1 - \mu_0) = 1, \qquad b = a^T\mu_1 - \kappa\sqrt{a^T\Sigma_1 a},
 
-and each class errs at most 1/(1 + κ²) (Chebyshev, one-sided). Here w is the one-hot
-vector of a row, so that pair counts within each class give Σ_y.
+and the error of each class is at most 1/(1 + κ²) (Chebyshev, one-sided). Here w is the
+one-hot vector of a row, so that pair counts within each class give Σ_y.
 
 No cone program is needed. Since ``(√A + √B)² = min_s A/s + B/(1 − s)`` over 0 < s < 1,
 
 .. math:: \kappa^2 = \max_s \delta^T \Big(\frac{\Sigma_0}{s}
     + \frac{\Sigma_1}{1 - s}\Big)^{-1} \delta, \qquad \delta = \mu_1 - \mu_0,
 
-a concave function of one number, and cheap once Σ_0 and Σ_1 are diagonal together. The
-one-hot covariances are singular. Where both vanish along δ, the classes are told apart
+a concave function of one number, and cheap once Σ_0 and Σ_1 are diagonalised together.
+The one-hot covariances are singular. If both vanish along δ, the classes are separated
 without error and κ is infinite. If the best s is 0 or 1, one class does not vary along
-a at all: all its rows have the score of the threshold, which is then moved away from
-them by more than rounding may do.
+a: all its rows have the score of the threshold. The threshold is then moved away from
+them by more than the rounding error.
 
-The guarantee is that of the scorecard at hand, as it rounds and as it answers ties:
-Cantelli's inequality in each class (`renyi.certificates.closed_form`).
+The guarantee holds for the scorecard as computed, with its rounding and its answers to
+ties: Cantelli's inequality in each class (`renyi.certificates.closed_form`).
 """
 
 from __future__ import annotations
@@ -47,14 +47,14 @@ from renyi.validation import check_amount
 Floats = NDArray[np.float64]
 
 _RANK = 1e-11  # variances below this share of the largest are rounding
-_DIFFERENCE = 1e-8  # of means, in probability, that is no rounding
-# Standard deviations by rounding between a class that does not vary and the threshold:
-# Cantelli's bound of the class is 1e-5 then.
+_DIFFERENCE = 1e-8  # smaller differences of means are rounding
+# Distance between a class that does not vary and the threshold, in standard deviations
+# of the rounding: Cantelli's bound of the class is then 1e-5.
 _ROOM = 300
 
 
 class HalfSpace(NamedTuple):
-    """Answer class 1 where ``aᵀw > b``, else class 0."""
+    """Answer class 1 if ``aᵀw > b``, else class 0."""
 
     a: Floats
     b: float
@@ -64,7 +64,7 @@ class HalfSpace(NamedTuple):
 def fit_half_space(
     means: Floats, covariances: Floats, sizes: NDArray[Any]
 ) -> HalfSpace:
-    """Half space whose worse class errs least, by the one-hot vector's moments."""
+    """Return the half space with the smallest error of the worse class."""
     delta = means[1] - means[0]
     first, second = covariances
     values, vectors = eigh(first + second)
@@ -85,13 +85,13 @@ def fit_half_space(
     if s in (0, 1):  # the first class does not vary along a, or the second
         toward = 1 - 2 * s
         centre = float(a @ means[int(s)])
-        # How far to be from rows that all have one score: the classes' means are 1
-        # apart, and a variance may be off by the square of the deviation.
+        # Distance from rows that all have one score: the classes' means are 1 apart,
+        # and a variance may be off by the square of the deviation.
         reach = np.maximum.reduceat(np.abs(a), offsets(sizes)[:-1]).sum() + abs(centre)
         deviation = 2 * np.sqrt(np.finfo(np.float64).eps * len(a)) * (reach + 1)
         room = min(max(_ROOM, kappa) * float(deviation), 0.5)
         return HalfSpace(a, centre + toward * room, kappa)
-    # Both ends give the same threshold; the middle halves the rounding.
+    # Both ends give the same threshold; their middle halves the rounding error.
     low = a @ means[0] + kappa * np.sqrt(max(a @ first @ a, 0.0))
     high = a @ means[1] - kappa * np.sqrt(max(a @ second @ a, 0.0))
     return HalfSpace(a, float(low + high) / 2, kappa)
@@ -105,7 +105,7 @@ def _inverse(share: Floats, s: float) -> Floats:
 
 
 def _largest(share: Floats, weights: Floats) -> tuple[float, float]:
-    """Maximum over s of the concave function Σ weights · inverse, and where."""
+    """Maximise the concave function Σ weights · inverse over s; return both."""
 
     def slope(s: float) -> float:
         bend = share / s**2 - (1 - share) / (1 - s) ** 2
@@ -122,7 +122,7 @@ def _largest(share: Floats, weights: Floats) -> tuple[float, float]:
 def indicator_moments(
     class_counts: NDArray[Any], sizes: NDArray[Any]
 ) -> tuple[Floats, Floats, Floats]:
-    """Class probabilities, means (K, D) and covariances (K, D, D) of one-hot rows."""
+    """Return class probabilities, means (K, D) and covariances (K, D, D)."""
     single = np.einsum("ykk->yk", class_counts).astype(np.float64)
     rows = single[:, : sizes[0]].sum(axis=1)
     means = single / rows[:, None]
@@ -131,7 +131,7 @@ def indicator_moments(
 
 
 class MinimaxProbabilityMachine(CountsClassifier):
-    """Half space with the smallest worst error given class means and covariances.
+    """Half space with the smallest guarantee given class means and covariances.
 
     For two classes. For more, wrap it in scikit-learn's OneVsRestClassifier; the
     guarantee is then one for each class.
@@ -139,19 +139,19 @@ class MinimaxProbabilityMachine(CountsClassifier):
     Parameters
     ----------
     regularisation : float, default=0.01
-        Added to the variance of every indicator, as an allowance for noise in the
-        covariances. Zero is the plain machine, which may tell few rows apart without
-        error, κ being infinite, and do badly on others.
+        Added to the variance of every indicator, to allow for noise in the covariances.
+        Zero gives the plain machine, which may separate few rows without error (κ is
+        infinite) and fail on new ones.
     encoder : Encoder, optional
         How cells become categories.
 
     Attributes
     ----------
     guarantee_ : float
-        Worst error over all distributions with the class means and covariances:
-        ``Σ_y P(y) v_y / (v_y + m_y²)``, v_y being the variance of the score in class y
-        and m_y the distance of its mean from the threshold, rounded outwards. It is
-        1/(1 + κ²) without regularisation, and at most that with it, but for rounding.
+        Bound on the error over all distributions with the class means and covariances:
+        ``Σ_y P(y) v_y / (v_y + m_y²)``, rounded up. Here v_y is the variance of the
+        score in class y and m_y the distance of its mean from the threshold. Without
+        regularisation it is 1/(1 + κ²), with it at most that, except by rounding.
     kappa_ : float
         The machine's κ; may be infinite.
     scorecard_ : Scorecard
@@ -193,7 +193,7 @@ class MinimaxProbabilityMachine(CountsClassifier):
         priors, means, plain = indicator_moments(counts, sizes)
         noise = float(self.regularisation) * np.eye(plain.shape[1])
         space = fit_half_space(means, plain + noise, sizes)
-        if space.kappa == 0:  # the means are equal: the larger class it is
+        if space.kappa == 0:  # the means are equal: answer the larger class
             space = space._replace(b=0.5 - float(priors[1] >= priors[0]))
         self.kappa_ = space.kappa
         classes = tuple(self.classes_.tolist())
@@ -206,7 +206,7 @@ class MinimaxProbabilityMachine(CountsClassifier):
 
     @property
     def guarantee_(self) -> float:
-        """Worst error over all distributions with the class means and covariances."""
+        """Bound on the error for these class means and covariances."""
         check_is_fitted(self)
         return self._guarantee
 
@@ -216,12 +216,12 @@ class MinimaxProbabilityMachine(CountsClassifier):
         return np.asarray(self.scorecard_.scores(codes)[:, 0])
 
     def predict(self, X: object) -> NDArray[Any]:
-        """Return the class of each row: the side of the half space it is on."""
+        """Return the class of each row: its side of the half space."""
         side = (self.decision_function(X) > 0).astype(np.intp)
         return np.asarray(self.classes_[side])
 
     def __sklearn_tags__(self) -> Any:
-        """Tell scikit-learn what input is welcome."""
+        """Return the tags of scikit-learn: two classes only."""
         tags = super().__sklearn_tags__()
         tags.classifier_tags.multi_class = False
         return tags

@@ -3,14 +3,14 @@ r"""Tree-augmented naive Bayes: each feature depends on the class and on one oth
 .. math:: P(x, y) = P(y) \prod_i P(x_i | x_{\pi(i)}, y)
 
 along the tree of largest conditional mutual information (Chow and Liu 1968; Friedman,
-Geiger and Goldszmidt, Machine Learning 29, 1997), which makes the likelihood of the
-rows largest among all trees. From the pair counts within each class,
+Geiger and Goldszmidt, Machine Learning 29, 1997). It has the largest likelihood of all
+trees. From the pair counts within each class,
 
 .. math:: I(X_i; X_j | Y) = \sum_{k, l, y} P(k, l, y)
     \log \frac{P(k, l | y)}{P(k | y)\, P(l | y)}.
 
-As in that paper, every conditional distribution is drawn towards the feature's own by
-s rows,
+As in that paper, every conditional distribution is smoothed by s rows with the
+feature's overall distribution,
 
 .. math:: \hat P(x_i | x_\pi, y) = \frac{N(x_i, x_\pi, y) + s\, P(x_i)}
     {N(x_\pi, y) + s}.
@@ -46,7 +46,7 @@ def block_sums(values: Floats, sizes: NDArray[Any]) -> Floats:
 
 
 def conditional_information(class_counts: NDArray[Any], sizes: NDArray[Any]) -> Floats:
-    """Information of each pair of features given the class, of counts (K, D, D)."""
+    """Return the information of each pair of features given the class."""
     total = np.zeros(class_counts.shape[1:])
     mass = 0.0
     for counts in class_counts:
@@ -63,10 +63,10 @@ def conditional_information(class_counts: NDArray[Any], sizes: NDArray[Any]) -> 
 
 
 def spanning_tree(weights: Floats, begun: Iterable[Edge] = ()) -> list[Edge]:
-    """Edges (parent, child) of the tree of largest weight, from the root on (Prim).
+    """Return the edges (parent, child) of the tree of largest weight, by Prim.
 
-    `begun` is a part that is already decided; the first feature of its first edge is
-    the root, else feature 0.
+    `begun` is a given part of the tree. The root is the first feature of its first
+    edge, or feature 0.
     """
     edges = list(begun)
     root = edges[0][0] if edges else 0
@@ -107,7 +107,7 @@ class BayesTree(NamedTuple):
 def fit_bayes_tree(
     class_counts: NDArray[Any], sizes: NDArray[Any], edges: list[Edge], smoothing: float
 ) -> BayesTree:
-    """Probabilities of a tree from the pair counts (K, D, D) within each class."""
+    """Return the probabilities of a tree from pair counts (K, D, D) in each class."""
     places = spans(sizes)
     single = np.einsum("ykk->ky", class_counts).astype(np.float64)
     rows = single[places[0]].sum(axis=0)
@@ -123,7 +123,7 @@ def fit_bayes_tree(
         known = _conditional(counts, before, shrunk, smoothing)
         return np.concatenate([known, alone(child)[None]])
 
-    # A last place is for unseen labels, which say nothing: log 1.
+    # The last place is for unseen labels, whose factor is 1: log 1.
     root = alone(edges[0][0] if edges else 0)
     first = np.pad(root, ((0, 1), (0, 0)), constant_values=1.0)
     wide = ((0, 0), (0, 1), (0, 0))
@@ -135,7 +135,7 @@ def fit_bayes_tree(
 def _conditional(
     counts: NDArray[Any], before: NDArray[Any], own: Floats, smoothing: float
 ) -> Floats:
-    """Conditional probabilities; a feature's own where there is no row at all."""
+    """Return conditional probabilities; the overall ones if there are no rows."""
     total = np.broadcast_to(before + smoothing, counts.shape)
     start = np.broadcast_to(own, counts.shape).astype(np.float64)
     return np.divide(counts + smoothing * own, total, out=start, where=total > 0)
@@ -152,16 +152,16 @@ class TreeAugmentedNaiveBayes(CountsClassifier):
     Parameters
     ----------
     smoothing : float, default=5.0
-        Rows by which every conditional distribution is drawn towards the feature's
-        own; 5 in the paper of Friedman, Geiger and Goldszmidt.
+        Rows by which every conditional distribution is smoothed with the feature's
+        overall distribution; 5 in the paper of Friedman, Geiger and Goldszmidt.
     encoder : Encoder, optional
         How cells become categories.
 
     Attributes
     ----------
     guarantee_ : None
-        There is none: Bayes' rule is best if the features depend on each other as the
-        tree says, and nothing is promised if they do not.
+        There is none: Bayes' rule is optimal if the tree describes the dependences,
+        and nothing is guaranteed if it does not.
     edges_ : list of pairs of names
         The tree, each edge as (parent, child).
     tree_ : BayesTree
@@ -171,8 +171,8 @@ class TreeAugmentedNaiveBayes(CountsClassifier):
 
     Notes
     -----
-    A label unseen in training says nothing: its own factor is left out, and features
-    that hang from it are taken given the class only.
+    For a label unseen in training, its factor is left out, and the children of its
+    feature are taken given the class only.
 
     Examples
     --------
@@ -206,9 +206,9 @@ class TreeAugmentedNaiveBayes(CountsClassifier):
     def predict_proba(self, X: object) -> Floats:
         """Return the probability of each class at each row, by Bayes' rule.
 
-        Where no class allows the row, it is that of the classes alone.
+        If every class excludes the row, return the class probabilities.
         """
-        codes = self._codes(X)  # first: it tells whether there is a tree
+        codes = self._codes(X)  # first, as it checks that the model is fitted
         joint = self.tree_.log_joint(codes)
         nowhere = np.isneginf(joint).all(axis=1, keepdims=True)
         return softmax(np.where(nowhere, self.tree_.priors, joint))

@@ -14,7 +14,7 @@ from renyi import __version__
 from renyi.certificates.error_table import ErrorTable, error_table
 from renyi.certificates.record import Certificate
 from renyi.certification import Warned, certify_heldout
-from renyi.cli import inputs, output, streams
+from renyi.cli import inputs, notes, output, streams
 from renyi.cli.fit_text import fit_text
 from renyi.cli.output import Facts, Recorded
 from renyi.cli.parser import SMALL, Args
@@ -121,11 +121,11 @@ class ModelLearner:
             tuples = rows.in_tuples(settings.order)
             return fit_rows(tuples, settings), tuples
         effective_n = float(rows.n)
-        notes: tuple[Warned, ...] = ()
+        warned: tuple[Warned, ...] = ()
         if rows.store.weighted:
             weighed = rows.weights()
             effective_n = weighed.effective_n
-            notes = weight_notes(weighed)
+            warned = weight_notes(weighed)
         K = len(rows.target.categories)
         if uses_rows(rows.n, effective_n, rows.n_indicators, K, settings):
             joined = rows.joined()
@@ -135,7 +135,7 @@ class ModelLearner:
             settings,
             effective_n=effective_n,
             sample=rows.sample(),
-            notes=notes,
+            notes=warned,
         )
         return fit, None
 
@@ -155,7 +155,9 @@ def train(args: Args, learner: Learner, store: KeptRows) -> Trained:
 
 def _train_on_rows(learner: Learner, rows: CodedRows) -> Trained:
     inputs.warn_of_labels(rows.encoder.columns)
+    named = notes.warn_of_rows(rows)
     fit, block = learner.on_rows(rows)
+    notes.warn_of_leak(fit.certificate_, rows.target.name, named)
     error = _error(fit, rows.blocks() if block is None else [block])
     facts = _fit_facts(fit, rows.target.name, rows.shares(), error)
     return Trained(fit, facts, rows)

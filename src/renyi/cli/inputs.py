@@ -302,6 +302,9 @@ def warn_of_identifiers(X: pa.Table, which: str = "") -> None:
         if not pa.types.is_integer(column.type):
             continue
         count = pc.count_distinct(column).as_py()
+        numbers_rows = not column.null_count and _spread(column) <= 3 * n
+        if numbers_rows:  # an error if they are nearly all different
+            continue
         if may_identify_rows(name, count, n, _in_order(column)):
             counts[name] = f"{name!r} ({count:,} different values)"
     if not counts:
@@ -313,6 +316,12 @@ def warn_of_identifiers(X: pa.Table, which: str = "") -> None:
         f"{columns} {', '.join(counts.values())} may identify rows, going by {which}"
         f"{n:,} rows: pass --id {shlex.join(names)} if {they} them."
     )
+
+
+def _spread(column: pa.ChunkedArray) -> int:
+    """Return how far the numbers of a column lie apart."""
+    ends = pc.min_max(column).as_py()
+    return 0 if ends["min"] is None else int(ends["max"] - ends["min"])
 
 
 def _in_order(column: pa.ChunkedArray) -> bool:
@@ -329,12 +338,12 @@ def warn_of_labels(columns: Iterable[Column]) -> None:
     for column in columns:
         labels = column.categories if column.kind == "label" else ()
         for label in labels:
-            if isinstance(label, str) and label.strip().lower() in _MISSING_WORDS:
+            if isinstance(label, str) and means_missing(label):
                 words.setdefault(label, []).append(column.name)
-        known = [label_text(label) for label in labels if label is not None]
-        if len(known) >= _MANY_DATES and all(map(_DATE.match, known)):
+        if are_dates(labels):
+            dates = len(labels) - (None in labels)
             warn(
-                f"Column {column.name!r} has {len(known):,} dates, each a separate "
+                f"Column {column.name!r} has {dates:,} dates, each a separate "
                 "label, so new dates carry no information: use their months or years, "
                 f"or pass --drop {shlex.quote(column.name)}."
             )
@@ -345,6 +354,17 @@ def warn_of_labels(columns: Iterable[Column]) -> None:
             "any other: pass "
             f"--missing {shlex.join(words)} if it means that the cell is missing."
         )
+
+
+def means_missing(text: str) -> bool:
+    """Whether a label is a word that often stands for a missing cell."""
+    return text.strip().lower() in _MISSING_WORDS
+
+
+def are_dates(labels: Sequence[Label]) -> bool:
+    """Whether labels are dates, and more than the months of a year."""
+    known = [label_text(label) for label in labels if label is not None]
+    return len(known) >= _MANY_DATES and all(map(_DATE.match, known))
 
 
 def warn_of_spaces(columns: Iterable[Column]) -> None:

@@ -26,8 +26,7 @@ if TYPE_CHECKING:
 SMALL = 200_000_000  # bytes; larger pair counts are written only on request
 _SOURCE = f"a table ({suffixes.TABLES}), pair counts (.renyi) or a bundled name"
 _TABLES = (
-    f"tables ({suffixes.TABLES}), patterns ('visits-*.csv'), Parquet folders, or a "
-    "bundled name"
+    f"tables ({suffixes.TABLES}), patterns ('v*.csv'), Parquet folders, a bundled name"
 )
 _DATABASE = "with --table a database (file, or postgresql://…)"
 WRITTEN = (".csv", ".csv.gz", ".parquet")  # file endings of predictions
@@ -180,6 +179,19 @@ FILE ...  {_TABLES}; {_DATABASE}
 --json
 note:  To predict inside a database, run the statement that 'renyi export MODEL --sql
     duckdb --table NAME' writes.
+"""
+_EXPLAIN = f"""show the points behind a model's answers, row by row
+MODEL  {_MODEL}
+FILE ...  {_TABLES}; {_DATABASE}
+--row N  this row only, counted from 1 (default: the first three, or all with --out and
+    --json)
+--out FILE  write a table of the points ({_WRITTEN})
+--where SQL  {_WHERE}
+{_TABLE}
+--id COL ...  columns that identify a row (copied to the answers)
+--memory SIZE
+--spreadsheet
+--json
 """
 _CERTIFY = f"""bound the error of a model by pair counts or by unseen rows
 [MODEL]  {_MODEL}
@@ -400,6 +412,7 @@ def parser(genotypes: bool = True) -> argparse.ArgumentParser:
     commands = whole.add_subparsers(metavar="COMMAND", required=False, dest="command")
     add_command(commands, "fit", _FIT)
     add_command(commands, "predict", _PREDICT)
+    add_command(commands, "explain", _EXPLAIN)
     add_command(commands, "certify", _CERTIFY)
     add_command(commands, "verify", _VERIFY, "renyi.cli.certify.run_verify")
     add_command(commands, "minimax", _MINIMAX, "renyi.cli.certify.run_minimax")
@@ -559,6 +572,7 @@ _TYPES = {  # by option, else by the placeholder of its value
     "--plot": Place,
     "--points": _whole(1, 1000),
     "--proof": Place,
+    "--row": _whole(1),
     "--seed": _whole(0, 2**32 - 1),
     "--worst": Place,
     "FRACTION": _value("a number from 0 to 1", lambda x: 0 <= x <= 1),

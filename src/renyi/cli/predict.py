@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -53,7 +53,7 @@ def run(args: Args, recorded: Recorded) -> None:
     place = output.check_out(args, args.out, WRITTEN)
     clf = inputs.load_model(args.model)
     with streams.opened_rows(args, clf.encoder_) as opened:
-        rows = _requested_rows(args, clf, opened)
+        rows = requested_rows(args, clf, opened)
         _print_answers(args, recorded, rows, place)
 
 
@@ -161,7 +161,7 @@ class RowsToAnswer:
         return table.select(self.features), pa.table(copied), truth
 
 
-def _requested_rows(args: Args, clf: Fit, opened: streams.OpenedRows) -> RowsToAnswer:
+def requested_rows(args: Args, clf: Fit, opened: streams.OpenedRows) -> RowsToAnswer:
     """Return the rows to answer; warn of the columns that are not used."""
     tables = opened.tables
     features = list(clf.encoder_.input_names)
@@ -295,8 +295,7 @@ def _answers(args: Args, clf: Fit, X: pa.Table, ids: pa.Table) -> pd.DataFrame:
     Probabilities have four digits in CSV, and all of them in Parquet and JSON.
     """
     full = args.out.endswith(".parquet") if args.out else args.json
-    # Integers with missing cells stay integers.
-    kept = {n: ids[n].to_pandas(types_mapper=_NULLABLE.get) for n in ids.column_names}
+    kept = copied_columns(ids)
     codes = clf.encoder_.transform(X)
     answers = clf.classes_[clf.answers(codes, args.prevalence)]
     columns: dict[str, Any] = {PREDICTION: answers}
@@ -312,12 +311,22 @@ def _answers(args: Args, clf: Fit, X: pa.Table, ids: pa.Table) -> pd.DataFrame:
             columns["score"] = scores
         else:
             columns |= {f"score_{t}": s for t, s in zip(texts, scores.T, strict=True)}
-    for name in kept.keys() & columns.keys():
+    check_output_names(kept, columns)
+    return pd.DataFrame({**kept, **columns})
+
+
+def copied_columns(ids: pa.Table) -> dict[str, pd.Series]:
+    """Return the columns to copy; integers with missing cells stay integers."""
+    return {n: ids[n].to_pandas(types_mapper=_NULLABLE.get) for n in ids.column_names}
+
+
+def check_output_names(ids: Collection[str], names: Collection[str]) -> None:
+    """Reject a column to copy that has the name of another output column."""
+    for name in {*ids} & {*names}:
         raise ValueError(
             f"The --id column {name!r} has the same name as an output column: rename "
             "it in the file."
         )
-    return pd.DataFrame({**kept, **columns})
 
 
 # ---- labels of the rows

@@ -24,7 +24,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from renyi.certificates.heldout import UNKNOWN, HeldoutRows, shuffled_rows
-from renyi.cli import inputs
+from renyi.cli import inputs, notes
 from renyi.cli.output import Meter
 from renyi.cli.parser import Args
 from renyi.encoding.arrow import (
@@ -56,6 +56,7 @@ from renyi.fitting import Fit
 from renyi.limits import check_memory
 from renyi.marginals.marginals import Marginals, count_rows
 from renyi.sources import databases, files, suffixes
+from renyi.sources.csv import CsvFile
 from renyi.sources.databases import DatabaseTable
 from renyi.sources.files import CountRequest
 from renyi.sources.kept_rows import KeptRows
@@ -412,6 +413,8 @@ def _warn_of_identifiers(
     first, whole = files.first_rows(table, read, encoder.missing, as_text)
     if not first.num_rows:
         return
+    if isinstance(table, CsvFile):
+        notes.check_header(table.path, first.select([*suspects, target]))
     with suppress(ValueError, TypeError):  # reported when such rows are read
         answer, (codes,) = target_encoder(encoder).fit_transform(
             first.select([target]), refuse_identifiers=False

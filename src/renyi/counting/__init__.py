@@ -1,1 +1,1 @@
-"""Codes to pair counts: the ways to count, and what each of them costs."""
+"""Count pairs of codes: the methods, and what each of them costs."""

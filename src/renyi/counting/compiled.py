@@ -1,15 +1,14 @@
-"""Compiled loops: loaded where numba (extra ``fast``) is installed and they pay.
+"""Load compiled loops if numba (extra ``fast``) is installed and they are worth it.
 
-Importing numba takes half a second, so a module of compiled loops is loaded once numpy
-has been asked for much work in this process (`renyi.counting.onehot.kernels_for`): one
-large job, or many small ones. Loops chosen this way give the same bits as numpy does; a
-sum whose order differs must be chosen by its shape alone (`load`), or results would
-depend on history.
+Importing numba takes half a second. A module of compiled loops is therefore loaded only
+after much work of numpy in this process (`renyi.counting.onehot.kernels_for`): one
+large job, or many small ones. Loops chosen this way give the same bits as numpy. A sum
+whose order differs must be chosen by its shape alone (`load`), or results would depend
+on history.
 
 The loops run in the calling thread and release the interpreter lock; large jobs are
-shared out among plain Python threads. Numba's own thread layers may abort a process
-which calls them from several threads, and a pool that lives on would not survive a
-fork.
+split among plain Python threads. Numba's thread layers may abort a process that calls
+them from several threads, and a permanent pool would not survive a fork.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ from typing import Any, TypeVar
 _Item = TypeVar("_Item")
 _Result = TypeVar("_Result")
 
-_loading = Lock()  # two threads that import numba at once may see half of it
+_loading = Lock()  # two threads that import numba at once may see it half loaded
 
 
 @cache
@@ -65,7 +64,7 @@ def cores() -> int:
 
 
 def run_all(tasks: Sequence[Callable[[], object]]) -> None:
-    """Run the tasks side by side, the first in this thread; raise the first error."""
+    """Run the tasks in parallel, the first in this thread; raise the first error."""
     if len(tasks) == 1:
         tasks[0]()
         return
@@ -79,7 +78,7 @@ def run_all(tasks: Sequence[Callable[[], object]]) -> None:
 def in_threads(
     function: Callable[[_Item], _Result], items: Iterable[_Item]
 ) -> Iterator[_Result]:
-    """Yield what becomes of each item, in their order, a few at a time in threads."""
+    """Yield the results of all items in order; compute a few at a time in threads."""
     most = cores()
     waiting = deque[Future[_Result]]()
     with ThreadPoolExecutor(most) as pool:

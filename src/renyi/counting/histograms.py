@@ -2,7 +2,7 @@
 
 A super-column is a few columns whose joint value is one number. One histogram of the
 joint code of two super-columns serves every pair of columns inside and across them;
-`renyi.counting.pair_counts` says when that pays.
+`renyi.counting.pair_counts` decides when to use it.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from numpy.typing import NDArray
 from renyi.counting import compiled
 from renyi.counting.onehot import offsets
 
-ROWS = 61_440  # of a block: half a MB of int64 codes, and 16 bits hold its counts
-CELLS = 2**23  # of all tables of a tile: 64 MB
+ROWS = 61_440  # rows of a block: half a MB of int64 codes; counts fit in 16 bits
+CELLS = 2**23  # cells of all tables of a tile: 64 MB
 TILE = 16  # super-columns along one side of a tile
 
 Pairs = list[tuple[int, int]]
@@ -44,7 +44,7 @@ class SuperColumn:
 
     @property
     def strides(self) -> list[int]:
-        """What a step of each column adds to the joint value."""
+        """Increase of the joint value per code of each column."""
         return [math.prod(self.sizes[:c]) for c in range(len(self.sizes))]
 
     @cached_property
@@ -62,16 +62,16 @@ class SuperColumn:
         return table if len(self.columns) == 1 else self.indicators.T @ table
 
     def inside(self, histogram: NDArray[Any]) -> NDArray[Any]:
-        """Return the tables of all pairs of own columns from their joint histogram."""
+        """Return the tables of all pairs of its columns from their joint histogram."""
         block = self.fold(histogram[:, None] * self.indicators)
-        # A product may sum weights in one order above the diagonal, another below.
+        # A product may sum weights in different orders above and below the diagonal.
         symmetric: NDArray[Any] = (block + block.T) / 2
         return symmetric
 
     def positions(self, starts: NDArray[np.int64]) -> Places:
         """Return the places of the categories among all indicators.
 
-        A block is written much faster if one side of it is a slice.
+        Writing a block is much faster if one side of it is a slice.
         """
         if len(self.columns) == 1:
             return slice(*starts[self.columns[0] :][:2])
@@ -113,9 +113,9 @@ def _groups(
 def super_columns(
     sizes: NDArray[np.int64], limit: int, wanted: NDArray[np.bool_] | None
 ) -> tuple[list[SuperColumn], int]:
-    """Return the super-columns, those of wanted columns first, and how many these are.
+    """Return the super-columns, those of wanted columns first, and their number.
 
-    There are at least two, since pairs inside one are read off a pair.
+    There are at least two, since pairs inside one come from a histogram of two.
     """
     if wanted is None:
         wanted = np.ones(sizes.size, np.bool_)

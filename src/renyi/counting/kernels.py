@@ -1,21 +1,21 @@
 # mypy: disable-error-code="no-untyped-def, no-untyped-call"
-"""Compiled inner loops, present when the extra ``fast`` (numba) is installed.
+"""Compiled inner loops, available if the extra ``fast`` (numba) is installed.
 
-Each does in one pass what numpy does in several. Counts are exact; sums of weights and
-scores are added in numpy's order and keep the same bits (:func:`level_sums` is the
-exception, and is chosen by the shape of the table alone).
+Each does in one pass what numpy does in several. Counts are exact. Sums of weights and
+scores are added in numpy's order and have the same bits. :func:`level_sums` is an
+exception, chosen by the shape of the table alone.
 
 Contiguous arrays are cut into slices before each inner loop. An index such as
 ``x[low + r]`` makes numba test for negative values and prevents the vectorised form:
 with slices a million rows of 21 columns take 29 ms instead of 47 ms.
 
-A *plane* holds one bit per row of a category, 64 rows to a word; two categories meet in
-as many rows as ``x & y`` has bits. No compiler finds by itself the form that is fast:
-nine counts at a time, of three planes with three others, so that each word is loaded
-once for three counts and no sum waits for the one before. Hence the intrinsics, which
-write vectors of LLVM's. Where the processor counts the bits of whole vectors (AVX-512
-VPOPCNTDQ) a tile does so; elsewhere it counts those of bytes, which takes two lookups,
-and keeps the counts in bytes for as long as they fit.
+A *plane* has one bit per row of a category, 64 rows to a word. Two categories occur
+together in as many rows as ``x & y`` has bits. The fast form computes nine counts at a
+time, of three planes with three others. Each word is then loaded once for three counts,
+and no sum waits for the one before. No compiler finds this form, hence the intrinsics,
+which write LLVM vectors. If the processor counts the bits of whole vectors (AVX-512
+VPOPCNTDQ), a tile uses that. Otherwise it counts the bits of bytes by two lookups, and
+keeps the counts in bytes as long as they fit.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from renyi.counting.compiled import compile_loop
 
 
 def has(feature):
-    """Return whether the processor has it; not where LLVM cannot tell."""
+    """Return whether the processor has a feature; False if LLVM does not know."""
     try:
         return bool(llvm.get_host_cpu_features().get(feature))
     except RuntimeError:
@@ -40,13 +40,13 @@ def has(feature):
 
 
 _COUNTS_VECTORS = has("avx512vpopcntdq")
-LINE = 8  # words of a line of the cache
+LINE = 8  # words of a cache line
 LANES = 8 if _COUNTS_VECTORS else 4  # words of a vector
-_FULL = 16  # counts of at most 8 that a byte takes
+_FULL = 16  # counts of at most 8 that fit in a byte
 SIDE = 3  # planes on each side of a tile
-WORDS = 256  # of a plane in a block: 200 planes of 2 kB stay in the near cache
+WORDS = 256  # words of a plane in a block: 200 planes of 2 kB stay in the cache
 BLOCK = 64 * WORDS  # rows
-PANEL = 60  # planes that every other plane meets before the next ones are fetched
+PANEL = 60  # planes to combine with all others before the next ones are loaded
 NONE = 255  # short code of a row that is in none of the planes
 
 _WORD = ir.IntType(64)
@@ -76,10 +76,10 @@ def joint_histograms(
     """Add the joint histogram of each pair of super-columns to its piece of `tables`.
 
     Pair ``p`` joins super-columns ``ends[p]``, the latter of ``widths[p]`` values, in
-    ``tables[begins[p] : begins[p + 1]]``. `weights` is None (then the counts are exact
-    integers) or one number per row; weights are summed within a block of `rows` rows
-    before they join the table, as numpy does it. A block has fewer than 65,536 rows, so
-    that 16 bits hold its counts.
+    ``tables[begins[p] : begins[p + 1]]``. If `weights` is None, the counts are exact
+    integers. Otherwise it is one number per row; as in numpy, weights are summed within
+    a block of `rows` rows first. A block has fewer than 65,536 rows, so that its counts
+    fit in 16 bits.
     """
     n = codes.shape[1]
     packed = np.empty((starts.size - 1, min(rows, n)), np.uint32)
@@ -153,8 +153,8 @@ def _level_masks(rows, level, masks):
 def level_sums(rows, values, block, out):
     """Add ``values[r]`` to ``out[j, code]`` for the code of every row r and column j.
 
-    `rows` has shape (n, d). Of 8 rows, those at a level make a byte, and what these add
-    is looked up among the sums of all 256 subsets; two bytes at a time.
+    `rows` has shape (n, d). Of 8 rows, those at a level form a byte. Their sum is
+    looked up among the sums of all 256 subsets, two bytes at a time.
     """
     n, d = rows.shape
     masks = np.empty((2, block), np.uint8)
@@ -183,8 +183,8 @@ def level_sums(rows, values, block, out):
 def class_level_counts(rows, y, block, out):
     """Add 1 to ``out[j, code, y[r]]`` for the code of every row r and column j.
 
-    Sums are kept in bytes, 64 to an instruction, and emptied before they overflow. All
-    rows begin at the last level, from which those of the others are taken.
+    Sums are kept in bytes, 64 to an instruction, and flushed before they overflow. All
+    rows start at the last level; those of other levels are subtracted from it.
     """
     n, d = rows.shape
     last = out.shape[1] - 1
@@ -216,7 +216,7 @@ def class_level_counts(rows, y, block, out):
 
 @intrinsic
 def popcount(context, value):
-    """Count the bits of a 64-bit integer by the machine's own instruction."""
+    """Count the bits of a 64-bit integer by the machine instruction."""
 
     def generate(context, builder, signature, arguments):
         return builder.ctpop(arguments[0])
@@ -228,8 +228,8 @@ def popcount(context, value):
 def agreements(planes, out):
     """Subtract from ``out[a, b]`` the columns on which rows a and b differ.
 
-    Plane p of a row holds bit p of all its codes, in words; rows differ in a column
-    where any plane does.
+    Plane p of a row contains bit p of all its codes, in words. Rows differ in a column
+    if any plane does.
     """
     words = planes.shape[2]
     differ = np.empty(min(words, WORDS), np.uint64)
@@ -285,7 +285,7 @@ def element_pointer(context, builder, kind, array, *place):
 
 
 def _function(builder, name, result, *arguments):
-    """Declare a function of LLVM's own."""
+    """Declare an intrinsic function of LLVM."""
     kind = ir.FunctionType(result, arguments)
     return cgutils.get_or_insert_function(builder.module, kind, name)
 
@@ -328,8 +328,8 @@ def place_of(number):
 def counted_bits(builder, addresses, steps, join):
     """Write the loop that counts bits of vectors; return the counts, 64 bits each.
 
-    `join` makes of the vectors at all addresses those whose bits are counted, over so
-    many steps.
+    At each of the steps, `join` combines the vectors at all addresses into the vectors
+    whose bits are counted.
     """
     lines = _vector(64, LANES)
     counted = lines if _COUNTS_VECTORS else _vector(8, 8 * LANES)
@@ -409,7 +409,7 @@ def _add_tile(context, planes, i, j, steps, out):
 def empty_planes(count, words):
     """Return planes without a bit.
 
-    They begin with a line of the cache: a vector that lies in two is loaded twice.
+    They start at a cache line: a vector across two lines would be loaded twice.
     """
     raw = np.zeros(count * words + LINE, np.uint64)
     shift = -(raw.ctypes.data // 8) % LINE
@@ -418,7 +418,7 @@ def empty_planes(count, words):
 
 @compile_loop
 def _add_shared(planes, owner, pairs):
-    """Add the bits that two planes share, unless three by three have one owner."""
+    """Add the bits that two planes share, except for tiles of a single column."""
     total = owner.size
     for panel in range(0, total, PANEL):
         stop = min(total, panel + PANEL)
@@ -430,13 +430,13 @@ def _add_shared(planes, owner, pairs):
 
 @compile_loop
 def _short(code, base):
-    """Return ``code - base`` as a byte, `NONE` where it does not fit."""
+    """Return ``code - base`` as a byte, or `NONE` if it does not fit."""
     return np.uint8(min(np.uint32(code - base), np.uint32(NONE)))
 
 
 @compile_loop
 def _short_codes(source, order, low, high, base, short):
-    """Write ``code - base`` of some rows as bytes, `NONE` where that does not fit.
+    """Write ``code - base`` of some rows as bytes, or `NONE` if it does not fit.
 
     The rows are `low` to `high`, or with an order those at these places of it.
     """
@@ -461,9 +461,9 @@ def plane_counts(codes, order, columns, planes_of, owner, low, high, margins, pa
     """Add the bits of every plane to `margins`, those that two share to `pairs`.
 
     The first ``planes_of[j]`` categories of each of the `columns` have a plane; `owner`
-    is the column of every plane, filled up to a multiple of `SIDE`. Rows are those from
-    `low` to `high`, or with an `order` those at these places of it. Of `pairs` only
-    cells right of the diagonal whose columns differ are meant.
+    is the column of every plane, padded to a multiple of `SIDE`. Rows are those from
+    `low` to `high`, or with an `order` those at these places of it. Only cells of
+    `pairs` right of the diagonal and of different columns are valid.
     """
     planes = empty_planes(owner.size, WORDS)
     short = np.empty(BLOCK, np.uint8)
@@ -495,9 +495,9 @@ def _ones(words):
 def complete(margins, pairs, planes_of, n, out):
     """Fill `out` with the counts of all categories, the last ones included.
 
-    The last indicator of a column is 1 minus the others, so in every row of `pairs` the
-    counts of a column add up to the margin of the row, and the rows of a column to all
-    margins.
+    The last indicator of a column is 1 minus the others. So in every row of `pairs` the
+    counts of a column add up to the margin of the row. The rows of a column add up to
+    all margins.
     """
     full = np.empty(len(out), np.int64)
     _widen(margins, n, planes_of, 0, full, 0)
@@ -520,7 +520,7 @@ def complete(margins, pairs, planes_of, n, out):
 
 @compile_loop
 def _widen(counts, total, planes_of, first, out, start):
-    """Copy counts of the columns from `first` on, each with what is left of `total`.
+    """Copy counts of the columns from `first` on, each with the rest of `total`.
 
     Column j of `out` begins at `start`, that of `counts` one place less per column.
     """
@@ -537,7 +537,7 @@ def _widen(counts, total, planes_of, first, out, start):
 
 @compile_loop
 def _mirror(table):
-    """Copy what is above the diagonal below it, square by square."""
+    """Copy the upper triangle to the lower one, square by square."""
     side = 32
     for low in range(0, len(table), side):
         for first in range(0, low + 1, side):

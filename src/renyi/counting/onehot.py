@@ -1,18 +1,18 @@
-r"""Products with the one-hot matrix `W`, without building it whole.
+r"""Compute products with the one-hot matrix `W`, without building all of it.
 
 The rows of a table are codes of shape (d, n); their one-hot matrix `W` has n rows and
 :math:`D = \sum_j m_j` columns. Scoring needs :math:`W Z`, the dual form of ridge
 regression :math:`W W^T` and :math:`W^T V`.
 
-:func:`lookup_sum` promises more than its value: the bits of a row's score do not depend
-on the other rows of the batch. Floating-point sums depend on their order, and
-``np.sum`` picks the order by shape, so columns are added one after the other by
-explicit additions of whole columns, each of which treats its rows alike. The compiled
-loop adds in the same order, hence gives the same bits.
+:func:`lookup_sum` guarantees more than its value: the bits of a row's score do not
+depend on the other rows of the batch. Floating-point sums depend on their order, which
+``np.sum`` chooses by shape. So whole columns are added one after the other by explicit
+additions, which treat all rows alike. The compiled loop adds in the same order, and so
+gives the same bits.
 
-:func:`label_sums` adds the rows of each category on their own. For a column of two
-categories "total minus the other" would be cheaper, but the difference carries the
-rounding errors of the total, which may be far larger than the sum sought.
+:func:`label_sums` adds the rows of each category separately. For a column of two
+categories "total minus the other" would be cheaper. But that difference has the
+rounding errors of the total, which may be far larger than the wanted sum.
 
 :func:`agreement` compares 64 columns at a time: bit p of all codes of a row makes a
 plane of bits, and two rows differ where any plane does. For 170 rows of 10,000 binary
@@ -38,28 +38,28 @@ Sizes = Sequence[int] | NDArray[Any]
 Floats = NDArray[np.float64]
 
 MAX_TABLE_BYTES = 8 * 10**9
-"""The largest table of counts that is begun at all."""
+"""The largest allowed table of counts."""
 
 KERNELS = "renyi.counting.kernels"
 WORTH_SECONDS = 0.05
-"""Work of numpy, by all calls of this process so far, for which numba is loaded."""
+"""Total work of numpy in this process after which numba is loaded."""
 _requested = [0.0]
 
-ROWS = 8_192  # of a tile of lookups
-PRODUCT_ROWS = 61_440  # of a block of a product
-ELEMENTS = 2**16  # of a tile of lookups: half a MB, which stays in cache
+ROWS = 8_192  # rows of a tile of lookups
+PRODUCT_ROWS = 61_440  # rows of a block of a product
+ELEMENTS = 2**16  # elements of a tile of lookups: half a MB, which stays in cache
 BLOCK = 2**18  # elements of a one-hot block
 LOOKUP_SECONDS = 3e-9  # per row, column and output, with numpy
 COMPARE_SECONDS = 1e-11  # per pair of rows and column, with numpy
 SUM_SECONDS = 5e-10  # per row, column and output, with numpy
-COMPILED_CELLS = 1_000_000  # of wide tables whose sums are compiled
+COMPILED_CELLS = 1_000_000  # cells from which sums of wide tables are compiled
 _SQUARE = 512  # rows of a square that is copied at once
-BLOCK_COLUMNS = 1_024  # of a compiled loop over wide rows
-FEW_CATEGORIES = 16  # up to here a product beats a scattered sum or a comparison
+BLOCK_COLUMNS = 1_024  # columns of a compiled loop over wide rows
+FEW_CATEGORIES = 16  # with more, a product is slower than other methods
 
 
 def kernels_for(seconds: float, module: str = KERNELS) -> ModuleType | None:
-    """Return a module of compiled loops if work that takes numpy so long is enough."""
+    """Return a module of compiled loops if the work of numpy so far is worth it."""
     _requested[0] += seconds
     if _requested[0] < WORTH_SECONDS and sys.modules.get("numba") is None:
         return None
@@ -67,7 +67,7 @@ def kernels_for(seconds: float, module: str = KERNELS) -> ModuleType | None:
 
 
 def read_only(array: NDArray[Any]) -> NDArray[Any]:
-    """Return a view that loops are compiled for once, whoever may write to it."""
+    """Return a read-only view, so that loops are compiled only once."""
     view = np.ascontiguousarray(np.asarray(array)).view()
     view.flags.writeable = False
     return view
@@ -102,8 +102,8 @@ def lookup_sum(
     """Add up one row of `tables` per column: the scores `W Z`, shape (n, K).
 
     Column `j` with code `c` contributes row ``starts[j] + c`` of the tables, of shape
-    (T, K). The result for a row is the same to the last bit whatever the other rows
-    are, be it scored alone or among millions.
+    (T, K). The result for a row has the same bits whatever the other rows are: scored
+    alone or among millions.
     """
     table = np.asarray(codes)
     values = np.ascontiguousarray(np.asarray(tables, dtype=np.float64).T)
@@ -126,13 +126,13 @@ def _check_lookup(codes: NDArray[Any], length: int, starts: NDArray[np.int64]) -
     wrong = has_outside(codes, -starts, length - starts)
     if wrong.any():
         raise ValueError(
-            f"column {int(np.argmax(wrong))} holds a code outside its table of "
+            f"column {int(np.argmax(wrong))} has a code outside its table of "
             "contributions: encode the rows again."
         )
 
 
 def check_shape(codes: NDArray[Any], each: NDArray[np.int64], what: str) -> None:
-    """Raise an error unless codes have as many columns as there is a number of each."""
+    """Raise an error unless the codes have one column for each number in `each`."""
     if codes.ndim != 2 or each.shape != codes.shape[:1]:
         raise ValueError(
             f"codes of shape {codes.shape} do not match {each.size} {what}: "
@@ -141,7 +141,7 @@ def check_shape(codes: NDArray[Any], each: NDArray[np.int64], what: str) -> None
 
 
 def has_outside(codes: NDArray[Any], low: Any, high: Any) -> NDArray[np.bool_]:
-    """Return which columns hold a code below `low`, or not below `high`."""
+    """Return which columns have a code below `low`, or not below `high`."""
     if not codes.size:
         return np.zeros(len(codes), bool)
     wrong: NDArray[np.bool_] = codes.max(axis=1).astype(np.int64) >= high
@@ -159,7 +159,7 @@ def _add_lookups(
     """Add the looked-up values to `sums`, shape (K, n), column after column.
 
     Values are gathered for many columns at once, then added by one explicit addition
-    per column: a reduction would choose its own order.
+    per column: the order of a reduction is not defined.
     """
     d, n = codes.shape
     for low in range(0, n, ROWS):
@@ -178,17 +178,17 @@ def _add_lookups(
 def label_sums(codes: ArrayLike, sizes: Sizes, V: ArrayLike) -> NDArray[np.float64]:
     """Sum the rows of `V` over each category of each column: `W.T @ V`, shape (D, k).
 
-    A code equal to the column's size stands for an unseen label, whose row is left out
-    of that column's sums.
+    A code equal to the column's size stands for an unseen label, which is left out of
+    that column's sums.
     """
     table = np.asarray(codes)
     lengths = np.asarray(sizes, dtype=np.int64)
     values = np.asarray(V, dtype=np.float64)
-    # Compiled sums are added in another order: the shape alone decides.
+    # Compiled sums have another order, so only the shape decides.
     if _is_wide(table, lengths) and table.size >= COMPILED_CELLS:
         kernels = compiled.load(KERNELS)
         if kernels is not None:
-            # Each of the sums is contiguous, so that the loop is compiled but once.
+            # The sums are contiguous, so that the loop is compiled only once.
             sums = np.zeros((values.shape[1], len(table), int(lengths.max())))
             for value, target in zip(values.T, sums, strict=True):
                 value = np.ascontiguousarray(value)
@@ -196,7 +196,7 @@ def label_sums(codes: ArrayLike, sizes: Sizes, V: ArrayLike) -> NDArray[np.float
             return _without_padding(np.moveaxis(sums, 0, 2), lengths)
     starts = offsets(lengths)
     out = np.zeros((starts[-1], values.shape[1]))
-    # A scattered sum pays Python's overhead once per column: little when rows are many.
+    # A scattered sum has an overhead per column, which is small for many rows.
     by_product = lengths <= (FEW_CATEGORIES if table.shape[1] < ROWS else -1)
     small = np.flatnonzero(by_product)
     width = max(1, BLOCK // max(1, table.shape[1]))
@@ -223,7 +223,7 @@ def _add_by_product(
     out: NDArray[np.float64],
 ) -> None:
     """Add indicators times values, one category of all the columns at a time."""
-    if columns[-1] - columns[0] == columns.size - 1:  # a view will do
+    if columns[-1] - columns[0] == columns.size - 1:  # a view is enough
         block = codes[columns[0] : columns[-1] + 1]
     else:
         block = codes[columns]
@@ -259,7 +259,7 @@ def class_label_counts(
 
 
 def _without_padding(table: NDArray[Any], sizes: NDArray[Any]) -> NDArray[Any]:
-    """Put the levels of the columns behind each other: (d, levels, k) to (D, k)."""
+    """Concatenate the levels of the columns: (d, levels, k) to (D, k)."""
     d, levels, k = table.shape
     if (np.asarray(sizes) == levels).all():
         return table.reshape(d * levels, k)
@@ -268,7 +268,7 @@ def _without_padding(table: NDArray[Any], sizes: NDArray[Any]) -> NDArray[Any]:
 
 
 def _is_wide(codes: NDArray[Any], sizes: NDArray[np.int64]) -> bool:
-    """Whether rows of bytes lie one after the other, with few categories a column."""
+    """Return whether rows of bytes are contiguous, with few categories per column."""
     return (
         codes.dtype == np.uint8
         and codes.flags.f_contiguous
@@ -286,12 +286,11 @@ def agreement(codes: NDArray[Any], levels: int) -> NDArray[np.float64]:
     No column has more than so many `levels`.
     """
     d, n = codes.shape
-    if 8 * n * n > MAX_TABLE_BYTES:  # before memory is taken
+    if 8 * n * n > MAX_TABLE_BYTES:  # before memory is allocated
         raise ValueError(
-            f"{n} rows with more categories than rows would need {8 * n * n / 1e9:.1f} "
-            "GB for the agreement of every two rows, and the limit is "
-            f"{MAX_TABLE_BYTES / 1e9:.1f} GB: use fewer rows, merge rare categories or "
-            "drop columns."
+            f"The agreement of every two of {n} rows needs {8 * n * n / 1e9:.1f} GB, "
+            f"and the limit is {MAX_TABLE_BYTES / 1e9:.1f} GB: use fewer rows, merge "
+            "rare categories or drop columns."
         )
     check_memory(8 * n * n, f"The agreement of every two of {n:,} rows")
     out = np.full((n, n), float(d))
@@ -329,7 +328,7 @@ def subtract_differences(
 ) -> None:
     """Subtract the columns on which two rows differ, from `out` above its diagonal.
 
-    That is where any plane differs, or where every one does if `join` says so.
+    They differ where any plane does, or where every plane does, according to `join`.
     """
     words = planes.shape[2]
     step = max(1, ELEMENTS // words)
@@ -346,7 +345,7 @@ def subtract_differences(
 
 
 def mirror(out: NDArray[np.float64]) -> None:
-    """Copy what is above the diagonal below it."""
+    """Copy the upper triangle to the lower one."""
     for low in range(0, len(out), _SQUARE):
         high = min(low + _SQUARE, len(out))
         out[high:, low:high] = out[low:high, high:].T
@@ -392,8 +391,8 @@ def score_error(points: Floats, intercept: Floats, sizes: NDArray[Any]) -> float
 
 
 def largest_sum(points: Floats, intercept: Floats, sizes: NDArray[Any]) -> float:
-    """Return what the sizes of a row's points add up to at most."""
-    sizes_of = np.abs(points.astype(np.float64))  # whole ones could overflow
+    """Return the largest sum of absolute points of any row."""
+    sizes_of = np.abs(points.astype(np.float64))  # integers could overflow
     largest = np.maximum.reduceat(sizes_of, offsets(sizes)[:-1]).sum(axis=0)
     return float((largest + np.abs(intercept.astype(np.float64))).max())
 
@@ -403,8 +402,8 @@ def centred(
 ) -> tuple[Floats, Floats]:
     """Move each feature's mean to the intercept, which changes no score.
 
-    A number that is added to all points of one feature and taken from another's would
-    else drown what the points say; hence sums that are rounded once.
+    A large number added to all points of one feature and subtracted from another's
+    would hide the small differences. Sums are therefore rounded once.
     """
     means = feature_means(points, weights, sizes)
     pairs = zip(intercept.tolist(), means.T.tolist(), strict=True)
@@ -422,5 +421,5 @@ def feature_means(points: Floats, weights: Floats, sizes: NDArray[Any]) -> Float
 def _sum_of(values: list[float]) -> float:
     try:
         return math.fsum(values)
-    except (OverflowError, ValueError):  # points too large to add up promise nothing
+    except (OverflowError, ValueError):  # the points are too large to add up
         return math.inf

@@ -1,4 +1,4 @@
-r"""All pairwise contingency tables of a block of integer codes.
+r"""Count all pairwise contingency tables of a block of integer codes.
 
 With :math:`W` the one-hot matrix of `n` rows (`D` indicators, `d` columns), everything
 the method learns from the rows is
@@ -6,22 +6,22 @@ the method learns from the rows is
 .. math:: W^T W, \quad \text{or with weights} \quad W^T \mathrm{diag}(w)\, W,
 
 whose block `(i, j)` is the contingency table of columns `i` and `j`: n times `Q`.
-Two ways count, numpy's or compiled (extra ``fast``), with the same exact integers:
+There are two methods, in numpy or compiled (extra ``fast``), with the same integers:
 
 *bit planes* (`plane_table`)
-    One bit per row and category; two categories meet in as many rows as their planes
-    share bits, 64 rows to a word and 512 to a vector. The last indicator of a column is
-    1 minus the others, so its counts are differences of margins. Best for columns of
-    few categories, up to some 20 where the processor counts the bits of vectors
-    (AVX-512). Numpy's form of it is a product of one-hot matrices, for few rows.
+    One bit per row and category. Two categories occur together in as many rows as their
+    planes share bits, 64 rows to a word and 512 to a vector. The last indicator of a
+    column is 1 minus the others, so its counts are differences of margins. Best for
+    columns of few categories, up to about 20 if the processor counts the bits of
+    vectors (AVX-512). In numpy it is a product of one-hot matrices, for few rows.
 *histograms* (:mod:`renyi.counting.histograms`)
-    Columns are packed into super-columns of at most 200 joint values; one histogram of
-    two of these serves every pair of columns inside and across them.
+    Columns are packed into super-columns of at most 200 joint values. One histogram of
+    two of these gives every pair of columns inside and across them.
 
-The columns of fewest categories are counted by planes with each other, and what is left
-by histograms: `plane_columns` chooses how many by what each way costs. Sums of weights
-take histograms, or for few rows a product with all indicators, since differences of
-margins would lose digits.
+The columns with the fewest categories are counted by planes, the others by histograms.
+`plane_columns` chooses how many by the cost of each method. Sums of weights use
+histograms, or for few rows a product with all indicators, since differences of margins
+would lose digits.
 
 The constants are seconds on one core of a 2.6 GHz x86-64 server
 (``benchmarks/bench_kernel.py``).
@@ -61,12 +61,12 @@ CELL_SECONDS = 3e-9  # per cell of a histogram, to clear and fold it
 PRODUCT_SECONDS = 1.4e-11  # per row and squared indicator
 ONE_HOT_SECONDS = 0.4e-9  # per row and indicator
 PLANE_SECONDS = {"avx512vpopcntdq": 0.9e-12, "avx2": 3e-12, "": 9e-12}
-"""Per row and pair of planes: with the first of these instructions there is."""
+"""Per row and pair of planes, by the first instruction that is available."""
 MAKING_SECONDS = 1.5e-11  # per row and plane
 COMPLETING_SECONDS = 2e-9  # per cell of the table
 CALL_SECONDS = 50e-6
-THREAD_SECONDS = 0.004  # less work is not given a thread of its own
-COPIES = 2**28  # bytes of counts that threads may have beside the first one's
+THREAD_SECONDS = 0.004  # less work is not given to a separate thread
+COPIES = 2**28  # bytes of counts of all threads but the first
 
 
 def pair_counts(
@@ -78,10 +78,10 @@ def pair_counts(
 ) -> sparse_counts.Table:
     """Count all pairs of categories of all pairs of columns, or sum their weights.
 
-    `codes`, shape (d, n), holds one row per column of the table, integers ``0 ..
-    sizes[j] - 1``. Compiled loops use as many `threads` as there are cores where the
-    job is large enough, unless told otherwise. The table is sparse where
-    `renyi.counting.sparse_counts` says so.
+    `codes`, shape (d, n), has one row per column of the table, integers ``0 ..
+    sizes[j] - 1``. By default compiled loops use as many `threads` as there are cores,
+    if the job is large enough. `renyi.counting.sparse_counts` decides whether the table
+    is sparse.
     """
     checked = _checked(codes, sizes, weights, threads)
     if sparse_counts.is_large(checked[1]):
@@ -98,7 +98,7 @@ def class_pair_counts(
 ) -> NDArray[Any]:
     """Return `pair_counts` of the rows of each class, shape (K, D, D).
 
-    The last column is that of the classes, and not among those that are counted.
+    The last column is that of the classes, and is not counted itself.
     """
     table, lengths, array, threads = _checked(codes, sizes, weights, threads, True)
     *features, n_classes = lengths.tolist()
@@ -158,7 +158,7 @@ def _check_codes(codes: ArrayLike, sizes: Sizes) -> tuple[NDArray[Any], Lengths]
         low = int(table[j].min())
         high = int(table[j].max())
         raise ValueError(
-            f"column {j} holds code {low if low < 0 else high} but has {lengths[j]} "
+            f"column {j} has code {low if low < 0 else high} but only {lengths[j]} "
             "categories: encode the rows again."
         )
     if table.dtype.kind != "u" or table.dtype.itemsize > 4:
@@ -167,9 +167,9 @@ def _check_codes(codes: ArrayLike, sizes: Sizes) -> tuple[NDArray[Any], Lengths]
 
 
 def table_bytes(sizes: Sizes, n_classes: int = 0, entries: float = np.inf) -> int:
-    """Return what counts, or those of each class, take at most.
+    """Return the most bytes that counts, or those of each class, take.
 
-    `entries` bounds the counts above zero, which are what a sparse table takes.
+    `entries` bounds the counts above zero, which a sparse table stores.
     """
     lengths = np.asarray(sizes, np.float64)
     total = int(lengths.sum())
@@ -221,7 +221,7 @@ def _sparse(
     weights: NDArray[np.float64] | None,
     threads: int | None,
 ) -> sparse_counts.Table:
-    """Count two columns at a time where one has many categories."""
+    """Count two columns at a time if one has many categories."""
     long = sizes > sparse_counts.FEW // 8
     dtype = np.int64 if weights is None else np.float64
     starts = offsets(sizes)
@@ -248,7 +248,7 @@ def _exact(
     threads: int | None,
     rows: NDArray[Any] | None,
 ) -> NDArray[np.int64]:
-    """Count the columns of few categories by planes, what is left by histograms."""
+    """Count the columns of few categories by planes, the others by histograms."""
     by_product = product_seconds(n, sizes, weighted=False)
     by_histogram = histogram_seconds(n, sizes, HISTOGRAM_SECONDS)
     kernels = kernels_for(min(by_product, by_histogram))
@@ -284,9 +284,9 @@ def _weighted(
 ) -> NDArray[np.float64]:
     """Sum weights by histograms or by a product.
 
-    Histograms agree in every bit, compiled or not. The product sums in another order,
-    so the choice depends on the shape and on what is installed, never on what happens
-    to be loaded.
+    Histograms agree in every bit, compiled or not. The product sums in another order.
+    So the choice depends on the shape and on what is installed, never on what is
+    loaded.
     """
     n = codes.shape[1]
     seconds = histogram_seconds(n, sizes, HISTOGRAM_SECONDS)
@@ -314,7 +314,7 @@ def plane_table(
 ) -> NDArray[np.int64]:
     """Count all pairs of categories of some columns, of all rows or of some.
 
-    Counts are integers, so that rows can be shared out among threads in any way.
+    Counts are integers, so rows can be split among threads in any way.
     """
     lengths = sizes[columns]
     if kernels is None:
@@ -343,7 +343,7 @@ def plane_table(
 def _completed(counts: NDArray[np.int64], sizes: Lengths, n: int) -> NDArray[np.int64]:
     """Complete the counts of all but the last category of each column.
 
-    Those of a column add up to n, and beside a category to its margin.
+    The counts of a column add up to n, and with a category to its margin.
     """
     ends = offsets(sizes - 1)
 
@@ -354,21 +354,21 @@ def _completed(counts: NDArray[np.int64], sizes: Lengths, n: int) -> NDArray[np.
 
     margins = counts.diagonal()
     half = with_last(counts, margins).T
-    return with_last(half, with_last(margins, n)).T  # symmetric, and its rows in order
+    return with_last(half, with_last(margins, n)).T  # symmetric, with contiguous rows
 
 
 # ---- what each way costs
 
 
 def joint_values(n: int) -> int:
-    """Return how many joint values a super-column may have."""
+    """Return the most joint values of a super-column."""
     return min(200, max(100, math.isqrt(n)))
 
 
 def histogram_seconds(n: int, sizes: Lengths, per_row: float) -> float:
     """Estimate the time of histograms of all columns, without packing them.
 
-    It decides on weighted sums, so a change of it changes their last bits.
+    It chooses how weights are summed, so changing it changes their last bits.
     """
     limit = joint_values(n)
     large = sizes > limit  # a super-column each
@@ -381,10 +381,10 @@ def histogram_seconds(n: int, sizes: Lengths, per_row: float) -> float:
 
 
 def product_seconds(n: int, sizes: Lengths, weighted: bool) -> float:
-    """Estimate the time of a product; it decides on weighted sums, too."""
+    """Estimate the time of a product; it also chooses how weights are summed."""
     total = float(sizes.sum())
     planes = total if weighted else total - sizes.size
-    # In float64 an operation takes twice as long, and symmetry is not made use of.
+    # In float64 an operation takes twice as long, and symmetry is not used.
     per_cell = 4 * PRODUCT_SECONDS if weighted else PRODUCT_SECONDS
     return n * planes * (planes * per_cell + ONE_HOT_SECONDS) + CELL_SECONDS * total**2
 
@@ -416,14 +416,14 @@ def _plane_seconds(n: int, sizes: Lengths, compiled_loops: bool) -> float:
     pairs = (total**2 - float(kept @ kept)) / 2
     making = n * (total + 3 * sizes.size) * MAKING_SECONDS
     completing = COMPLETING_SECONDS * float(sizes.sum()) ** 2
-    # Adding the lanes of a sum up takes as long as 1,000 rows, in every block of rows.
+    # Adding up the lanes of a sum takes as long as 1,000 rows, in every block.
     rows = n + 1000 * math.ceil(n / 16_384)
     return CALL_SECONDS + rows * pairs * _per_pair() + making + completing
 
 
 @cache
 def _per_pair() -> float:
-    """Return what this processor takes for a row of two planes."""
+    """Return the seconds that this processor takes for a row of two planes."""
     import llvmlite.binding
 
     try:

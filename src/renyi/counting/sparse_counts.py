@@ -1,10 +1,10 @@
-"""Pair counts of tables with a column of thousands of categories, stored sparse.
+"""Store pair counts with a column of thousands of categories as sparse tables.
 
 A row has one category of each column. So the block of a column with itself is diagonal,
-and one with another column holds no more counts than there are rows: the D x D table of
-a column of 9,000 labels is nearly empty. Such tables are stored as scipy's `csr_array`,
-all others as numpy arrays. `is_large` decides, by the numbers of categories alone, so
-that the same data are stored alike whatever road they came by. Both have ``shape``,
+and a block with another column has at most as many counts as there are rows. The D x D
+table of a column of 9,000 labels is nearly empty. Such tables are stored as scipy's
+`csr_array`, all others as numpy arrays. `is_large` decides by the numbers of categories
+alone, so that every input path stores the same data alike. Both have ``shape``,
 ``dtype``, ``diagonal()``, ``@``, ``+``, and ``[np.ix_(rows, columns)]``.
 """
 
@@ -23,15 +23,15 @@ Table = Any  # a numpy array, or scipy's csr_array where `is_large`
 Places = NDArray[np.intp]
 Entries = tuple[NDArray[Any], NDArray[Any], NDArray[Any]]  # rows, columns, counts
 
-FEW = 2_000  # categories, whose table takes 32 MB
-OWN_SHARE = 1 / 8  # of the table that blocks of columns with themselves make up
-ENTRY_BYTES = 24  # of a count while it is put into a table
-BLOCK_CELLS = 4  # per row, up to which a histogram is faster than sorting
-_CELLS = 2**17  # of a table that are looked at at a time
+FEW = 2_000  # categories; their table takes 32 MB
+OWN_SHARE = 1 / 8  # share of the table in blocks of columns with themselves
+ENTRY_BYTES = 24  # bytes of a count while a table is built
+BLOCK_CELLS = 4  # cells per row; with more, sorting is faster than a histogram
+_CELLS = 2**17  # cells of a table that are read at a time
 
 
 def is_large(sizes: Sizes) -> bool:
-    """Whether the table of columns of these numbers of categories is stored sparse."""
+    """Return whether the table of columns of these sizes is stored sparse."""
     lengths = np.asarray(sizes, np.float64)
     total = float(lengths.sum())
     return total > FEW and float(lengths @ lengths) >= OWN_SHARE * total**2
@@ -43,7 +43,7 @@ def is_sparse(table: Table) -> bool:
 
 
 def stored(table: Table, sizes: Sizes) -> Table:
-    """Return a table as tables of these columns are stored."""
+    """Return a table in the form in which tables of these columns are stored."""
     if not is_large(sizes):
         return dense(table)
     from scipy.sparse import csr_array
@@ -111,7 +111,7 @@ def entries(table: Table) -> Entries:
 def moved(table: Table, target: Places, size: int) -> Table:
     """Return a sparse table whose rows and columns are at other places, or gone (-1).
 
-    What goes to the same place is added up.
+    Counts that move to the same place are added up.
     """
     rows, columns, counts = entries(table)
     rows = target[rows]
@@ -120,7 +120,7 @@ def moved(table: Table, target: Places, size: int) -> Table:
     rows = rows[kept]
     columns = columns[kept]
     counts = counts[kept]
-    # Two places of a column are never of one row, so that none becomes a diagonal one.
+    # Two categories of a column never share a row, so none moves to the diagonal.
     ends = np.minimum(rows, columns), np.maximum(rows, columns)
     return from_entries([(*ends, counts)], size, counts.dtype)
 
@@ -136,7 +136,7 @@ def changed(table: Table, change: Callable[[Any], Any]) -> Table:
 
 
 def equal(first: Table, second: Table) -> bool:
-    """Return whether two tables, or their absence, are the same."""
+    """Return whether two tables are equal, or both absent."""
     if not is_sparse(first) or not is_sparse(second):
         return bool(np.array_equal(first, second))
     return first.shape == second.shape and all(
@@ -159,7 +159,7 @@ def column_sums(table: Table, sizes: Sizes) -> NDArray[np.float64]:
 
 
 class Blocks:
-    """A table that is put together block by block, as it will be stored."""
+    """A table that is built block by block, in the form in which it is stored."""
 
     def __init__(self, sizes: Sizes, dtype: DTypeLike) -> None:
         self._starts = offsets(sizes)
@@ -192,7 +192,7 @@ def two_columns(
     sizes: tuple[int, int],
     weights: NDArray[np.float64] | None,
 ) -> Entries:
-    """Count the pairs of categories of two columns that occur."""
+    """Count the pairs of categories that occur in two columns."""
     joint = codes[0].astype(np.int64) * sizes[1] + codes[1]
     cells = sizes[0] * sizes[1]
     if cells <= BLOCK_CELLS * joint.size:

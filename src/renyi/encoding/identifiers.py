@@ -67,16 +67,16 @@ def row_numbers(values: Sketch, n: int) -> str:
     return f"{'' if values.exact else 'about '}{min(values.distinct, n):,}"
 
 
-def check_identifiers(found: Sequence[Identifier], n: int) -> None:
+def check_identifiers(identifiers: Sequence[Identifier], n: int) -> None:
     """Raise an error that names all identifiers among the columns of n rows."""
-    if not found:
+    if not identifiers:
         return
-    names = [each.name for each in found]
-    numbers = [each.name for each in found if each.kind == "number"]
+    names = [each.name for each in identifiers]
+    numbers = [each.name for each in identifiers if each.kind == "number"]
     values = {"label": "different labels", "number": "different whole numbers"}
-    shown = [f"{v.name!r} ({v.values} {values[v.kind]})" for v in found[:8]]
-    more = f" and {len(found) - 8:,} more" if len(found) > 8 else ""
-    one = len(found) == 1
+    shown = [f"{v.name!r} ({v.values} {values[v.kind]})" for v in identifiers[:8]]
+    more = f" and {len(identifiers) - 8:,} more" if len(identifiers) > 8 else ""
+    one = len(identifiers) == 1
     head = f"{'Column' if one else 'Columns'} {', '.join(shown)}{more}"
     like = "looks like an identifier" if one else "look like identifiers"
     advice = ["leave it out" if one else "leave them out"]

@@ -59,6 +59,7 @@ MAX_INTEGER_LABELS = 20
 
 _EXACT = 2**53  # a float of this size may stand for two whole numbers
 
+_NO_HEADER = ", or add a row of names if the first row is data"
 NO_ROWS = "There are no rows to count."
 NO_WEIGHT = "All weights are zero: at least one row must count."
 _CLASS_SHARE = 0.5  # of the rows; more classes than that are none
@@ -76,7 +77,7 @@ def check_names(names: Iterable[str], table: object = "The table") -> None:
         if first.setdefault(name, k) < k:
             raise ValueError(
                 f"{table} has two columns named {name!r} (numbers {first[name]} and "
-                f"{k}): rename one of them."
+                f"{k}): rename one of them{'' if table == 'The table' else _NO_HEADER}."
             )
         if isinstance(name, str) and "\0" in name:  # where Arrow and SQL end a name
             raise ValueError(

@@ -1,12 +1,12 @@
-r"""Dialects of SQL: how engines write names, texts and numbers.
+r"""Write names, texts and numbers in the SQL dialects of the engines.
 
-A number must arrive as the float it was: 0.1 is a decimal in DuckDB and PostgreSQL, and
-SQLite rounds texts of numbers in its own way, so that there a float is written as the
-fraction it is. A text must arrive letter for letter: a backslash begins an escape in
-Spark, and so does ``${`` there, which names a variable.
+A number must keep its float value. But 0.1 is a decimal in DuckDB and PostgreSQL, and
+SQLite rounds numbers in texts differently, so there a float is written as a fraction. A
+text must keep all its letters. But in Spark a backslash starts an escape, and ``${``
+starts the name of a variable.
 
-`typeof` differs too, and is needed: labels are compared by text, and the text of the
-float 1.0 is "1" while that of the string "1.0" is "1.0". Texts are compared letter by
+`typeof` also differs. It is needed because labels are compared by text: the text of the
+float 1.0 is "1", but that of the string "1.0" is "1.0". Texts are compared letter by
 letter, even if a column has a collation that ignores case.
 """
 
@@ -21,7 +21,7 @@ from renyi.encoding.columns import Label
 
 @dataclass(frozen=True)
 class Dialect:
-    """The syntax and the names of types of one engine; "" where it has no such type."""
+    """The syntax and type names of one engine; "" if it has no such type."""
 
     name: str
     double: str = "DOUBLE PRECISION"
@@ -40,8 +40,8 @@ class Dialect:
     nan: str = "({0} <> {0} OR ({0} > 0 AND -{0} > 0))"  # "" if there is no NaN
 
     def identifier(self, name: str) -> str:
-        """Return a name in quotes, whatever it holds."""
-        if self.name in ("spark", "sqlite"):  # SQLite takes "x" for a text if it must
+        """Return a name in quotes, whatever it contains."""
+        if self.name in ("spark", "sqlite"):  # SQLite may take "x" for a text
             return "`" + name.replace("`", "``") + "`"
         return '"' + name.replace('"', '""') + '"'
 
@@ -69,7 +69,7 @@ class Dialect:
     def string(self, text: str) -> str:
         """Return the literal of a text."""
         if self.name == "spark":
-            # ${name} would be replaced by a variable: no dollar is written as itself.
+            # Spark replaces ${name} by a variable, so every dollar is escaped.
             text = text.replace("\\", "\\\\").replace("'", "\\'")
             return "'" + text.replace("$", "\\u0024").replace("\0", "\\u0000") + "'"
         quoted = "'" + text.replace("'", "''") + "'"
@@ -90,7 +90,7 @@ class Dialect:
             return _fraction(value)
         digits = repr(float(value))
         if self.name == "postgres":
-            # A sign in front would bind less than the cast, which is no harm.
+            # A sign in front binds less than the cast, which is harmless.
             return f"{digits}::float8"
         if self.name == "spark":
             return digits + "D"
@@ -109,7 +109,7 @@ class Dialect:
         return f"{text} COLLATE {self.collation}" if self.collation else text
 
     def is_nan(self, expression: str) -> str:
-        """Return the test for NaN; "" where there is no such float."""
+        """Return the test for NaN; "" if the engine has no NaN."""
         return self.nan.format(expression)
 
     def is_of(self, expression: str, kinds: Iterable[str]) -> str:

@@ -1,4 +1,4 @@
-"""Which formats a scorecard can be written in, and what writes each."""
+"""Write a scorecard in any of its formats."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ TEXTS: dict[str, Callable[[Scorecard, float], str]] = {
     "python": functions.python,
     "javascript": functions.javascript,
 }
-FUNCTIONS = ("python", "javascript", "onnx")  # which answer rows
+FUNCTIONS = ("python", "javascript", "onnx")  # formats that classify rows
 BINARY = ("onnx",)
 
 
@@ -28,7 +28,7 @@ def text(card: Scorecard, format: str, odds: float = 1.0) -> str:
 
 
 def written(card: Scorecard, format: str, odds: float = 1.0) -> str | bytes:
-    """Return what a file of a format holds."""
+    """Return the contents of a file of a format."""
     if format == "onnx":
         return onnx.model_bytes(card, odds)
     return text(card, format, odds)

@@ -1,20 +1,20 @@
-"""A scorecard as plain lists and numbers, and as a function in one file.
+"""Write a scorecard as plain lists and numbers, and as a function in one file.
 
 The answer of a model takes four steps, each a table or a formula:
 
 1. every cell gets a code: a label by its text, a number by the edges of its bins;
 2. every feature has points at its code; at orders above one, the codes of its columns
    are the digits of a place in a table of codes;
-3. points add up to the score, and scores to estimates t = 1/K + s, the largest of which
-   is answered;
+3. points add up to the score s, which gives the estimates t = 1/K + s; the answer is
+   the class with the largest one;
 4. a slope turns these into probabilities ∝ exp(slope·t); without one, they are the
    nearest ones to t.
 
 The rules are those of `Encoder.transform`, `Scorecard` and `renyi.rules`.
 
-The code of functions is that of `standalone.py` and `standalone.js` beside this module;
-a line of them makes room for the model, whose numbers are written to the last bit and
-whose texts are ASCII, with nothing in them that ends a script.
+The code of the functions is in `standalone.py` and `standalone.js` next to this module.
+One of their lines is replaced by the model. Its numbers are written to the last bit,
+and its texts are ASCII without anything that could end a script.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from renyi.encoding.tuples import TupleEncoder
 from renyi.scorecard import Scorecard, moved_to, threshold_at
 from renyi.validation import InputError
 
-_LARGEST = 2**53  # of the integers that JavaScript tells apart
+_LARGEST = 2**53  # largest integer that is exact in JavaScript
 
 
 class PlainColumn(NamedTuple):
@@ -43,7 +43,7 @@ class PlainColumn(NamedTuple):
     name: str
     kind: str  # "label" or "number"
     codes: dict[str, int]  # of texts; of numbers, those that mean missing
-    edges: list[float]  # the code of a number is how many of these are at most it
+    edges: list[float]  # the code of a number counts the edges up to it
     gaps: list[float]  # numbers that mean missing
     missing: int
     unseen: int  # the code of a text that is not listed, above all others
@@ -58,21 +58,21 @@ class PlainFeature(NamedTuple):
 
 
 class PlainModel(NamedTuple):
-    """All that answers need."""
+    """All numbers and texts of a model."""
 
     target: str
     classes: list[Label]
     columns: list[PlainColumn]
     features: list[PlainFeature]
     start: list[float]
-    slope: float  # 0 is none: probabilities are the nearest ones
-    threshold: float  # of the second of two classes, where there is no slope
-    odds: float  # by which those of the second class are multiplied then
+    slope: float  # 0: probabilities are the nearest ones
+    threshold: float  # of the second of two classes, without a slope
+    odds: float  # factor on the odds of the second class
     strict: bool  # whether an unseen label is an error
 
 
 def check_odds(card: Scorecard, odds: float) -> None:
-    """Refuse what no odds can be multiplied by, or a model that has none."""
+    """Raise an error for odds that are not positive, or for more than two classes."""
     if not 0 < odds < np.inf:
         raise ValueError(f"odds must be positive and finite, not {odds!r}.")
     if odds != 1 and card.n_classes != 2:
@@ -84,12 +84,12 @@ def check_odds(card: Scorecard, odds: float) -> None:
 
 
 def has_text(text: str) -> bool:
-    """Return whether UTF-8 has a text: lone surrogates are none."""
+    """Return whether UTF-8 can encode a text: not with lone surrogates."""
     return not any("\ud800" <= letter <= "\udfff" for letter in text)
 
 
 def plain_model(card: Scorecard, odds: float) -> PlainModel:
-    """Return a scorecard, the odds of the second class so many times as large."""
+    """Return a scorecard as a plain model, with other odds of the second class."""
     check_odds(card, odds)
     calibration = card.calibration
     threshold = 0.0
@@ -135,7 +135,7 @@ def _column(encoder: Encoder, column: Column) -> PlainColumn:
 
 
 def _features(card: Scorecard) -> list[PlainFeature]:
-    """Return members and points of every feature; the last points are of the unseen."""
+    """Return members and points of every feature; the last are for unseen labels."""
     tables, starts = card.tables
     points = [each.tolist() for each in np.split(tables, starts[1:])]
     encoder = card.encoder
@@ -184,9 +184,9 @@ def _literal(model: PlainModel, written: Callable[[Any], str]) -> str:
 
 
 def _script(value: object) -> str:
-    """Return ASCII that is safe in a page, too: no tag begins or ends in it.
+    """Return ASCII that is also safe in a page, as no tag starts or ends in it.
 
-    Dicts become lists of pairs: of an object, the key __proto__ is none.
+    Dicts become lists of pairs, since the key __proto__ is special in an object.
     """
     if isinstance(value, list):
         value = [[*each.items()] if isinstance(each, dict) else each for each in value]

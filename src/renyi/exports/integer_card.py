@@ -1,13 +1,14 @@
-"""Integer scorecards: points to add up by hand, and what the total means.
+"""Make integer scorecards: points to add up by hand, and what the total means.
 
-`rounded` turns a scorecard of two classes into small whole points, the cheapest by the
-closed form (`renyi.solvers.integer_points`). It also chooses scale and threshold: the
-total T becomes the score ``τ(T − θ)``, that of a scorecard like any other. `certify`
-accepts it. θ lies between two whole numbers, so that no total is a tie.
+`rounded` turns a scorecard of two classes into small whole points, with the smallest
+closed-form bound that it finds (`renyi.solvers.integer_points`). The bound also chooses
+scale and threshold. The total T becomes the score ``τ(T − θ)``, a scorecard like any
+other, which `certify` accepts. θ is between two whole numbers, so that no total is a
+tie.
 
-The probability of a total is that of this scorecard. Its calibration is the model's, at
-the slope by which T follows the model's scores. Without a calibration it is
-½ + τ(T − θ), within 0 and 1. Both grow with the total.
+The probability of a total is that of this scorecard. It uses the model's calibration,
+with the slope by which T follows the model's scores. Without a calibration it is
+½ + τ(T − θ), limited to 0 and 1. Both grow with the total.
 """
 
 from __future__ import annotations
@@ -60,7 +61,7 @@ Whole = NDArray[np.int64]
 FORMATS = ("csv", "md", "html")
 _HEAD = ("feature", "category", "points")
 _MOST = 1_000
-_NEAR = 0.02  # of a whole number, nearer than which no threshold lies
+_NEAR = 0.02  # least distance of the threshold from a whole number
 _STYLE = (
     "body{font-family:sans-serif;max-width:52em;margin:2em auto;padding:0 1em}"
     "table{border-collapse:collapse;margin:1em 0}"
@@ -80,19 +81,19 @@ class IntegerScorecard:
     Attributes
     ----------
     scorecard : Scorecard
-        The same as a model, whose score is ``scale`` times the total, and an intercept.
+        The same as a model: its score is ``scale`` times the total plus an intercept.
     points : ndarray of shape (D,)
         Points of every category; the least of each feature is 0.
     other_points : ndarray of shape (features,)
-        Points of labels that training never saw.
+        Points of unseen labels.
     scale : float
         What a point adds to the score.
     threshold : int
-        The second class is answered from this total on.
+        The least total at which the answer is the second class.
     max_points : int
         The most points that a category was allowed.
     before, certificate : Certificate
-        Certificates before and after rounding, on the same marginals.
+        Guarantees before and after rounding, for the same pair counts.
 
     Examples
     --------
@@ -127,12 +128,12 @@ class IntegerScorecard:
         return np.asarray(table[encoder.transform(X).T + starts].sum(axis=1))
 
     def predict(self, X: TableLike) -> NDArray[Any]:
-        """Return the class of each row: the second one from the threshold on."""
+        """Return the class of each row: the second from the threshold upwards."""
         classes = class_array(self.scorecard.classes)
         return np.asarray(classes[(self.total(X) >= self.threshold).astype(np.intp)])
 
     def frame(self) -> pd.DataFrame:
-        """Table of the points; features whose points are all 0 are left out."""
+        """Return the table of the points, without features whose points are all 0."""
         return _frame(self._listed(merged=True))
 
     def _listed(self, merged: bool) -> list[list[tuple[str, str, int]]]:
@@ -169,7 +170,7 @@ class IntegerScorecard:
         return "; ".join(["A label that is not listed has 0 points", *points]) + "."
 
     def totals(self) -> pd.DataFrame:
-        """Table of all totals: probability of the second class, and the answer."""
+        """Return the table of totals: probability of the second class, and answer."""
         import pandas as pd
 
         card = self.scorecard
@@ -230,7 +231,7 @@ class IntegerScorecard:
         return _page(self) if format == "html" else _markdown(self)
 
     def table(self) -> pd.DataFrame:
-        """Points and totals in one table; cells that do not apply are missing."""
+        """Return points and totals in one table, with missing cells."""
         import pandas as pd
 
         both = pd.concat([self.frame(), self.totals()], ignore_index=True)
@@ -241,7 +242,7 @@ class IntegerScorecard:
 
 
 def rounded(card: Scorecard, most: int, m: Marginals | None) -> IntegerScorecard:
-    """Return the cheapest integer scorecard that was found; `Scorecard.rounded`."""
+    """Return the integer scorecard with the least bound; see `Scorecard.rounded`."""
     check_whole("max_points", most, 1)
     if most > _MOST:
         raise ValueError(f"max_points is at most {_MOST:,}, not {most:,}.")
@@ -273,7 +274,7 @@ def rounded(card: Scorecard, most: int, m: Marginals | None) -> IntegerScorecard
     other = k[last]
     scale, theta, slope = _line(k, z, pairs, prior)
     calibration = card.calibration
-    if calibration is not None and slope > 0:  # log-odds that follow the model's
+    if calibration is not None and slope > 0:  # log-odds in proportion to the model's
         calibration = of_slope(float(calibration.slope * slope / scale))
     model = replace(
         card,
@@ -292,12 +293,12 @@ def rounded(card: Scorecard, most: int, m: Marginals | None) -> IntegerScorecard
 def _moments(card: Scorecard, m: Marginals) -> tuple[integer_points.Pairs, float]:
     """Return the moments of the model's categories, and P(1) − P(0).
 
-    The label for all others of a feature is its last category.
+    The last category of a feature is the one for all other labels.
     """
     sizes = card.encoder.columns.sizes
     last = offsets(sizes + 1)[1:] - 1
     every = np.arange(last[-1] + 1)
-    # A scorecard whose points are the places of its categories maps those of m.
+    # Points that number the categories show how m's categories are matched.
     places = replace(
         card,
         z=np.delete(every, last).astype(np.float64),
@@ -323,7 +324,7 @@ def _moments(card: Scorecard, m: Marginals) -> tuple[integer_points.Pairs, float
 
 
 def _with_others(k: Whole, pairs: integer_points.Pairs, card: Scorecard) -> Whole:
-    """Return the points, with the mean of its feature for labels that never occur."""
+    """Return the points, with the feature's mean for labels that never occur."""
     sizes = card.encoder.columns.sizes
     k = k.copy()
     starts = offsets(sizes)[:-1]
@@ -346,7 +347,7 @@ def _line(
     mean = float(pairs.mean @ k)
     lead = float(pairs.dvec @ k) / 2
     spread = float(k @ product)
-    if not lead > 0 < spread:  # without information: always the likelier class
+    if not lead > 0 < spread:  # uninformative points: always the likelier class
         return max(abs(prior), _NEAR), -0.5 if prior > 0 else 0.5, 0.0
     theta = mean - prior * spread / (2 * lead)
     theta = float(np.clip(theta, np.floor(theta) + _NEAR, np.floor(theta) + 1 - _NEAR))
@@ -367,7 +368,7 @@ def _frame(features: list[list[tuple[str, str, int]]]) -> pd.DataFrame:
 
 
 def _grouped(card: IntegerScorecard) -> list[tuple[str, str, str]]:
-    """Return totals, their probability and answer as texts, alike ones in one row."""
+    """Return totals, probabilities and answers as texts, equal ones in one row."""
     groups = []
     rows = [(n, _share(p), a) for n, p, a in card.totals().itertuples(index=False)]
     for (share, answer), same in groupby(rows, key=lambda row: row[1:]):
@@ -378,7 +379,7 @@ def _grouped(card: IntegerScorecard) -> list[tuple[str, str, str]]:
 
 
 def _share(p: float) -> str:
-    """Return a probability in whole percent, none as certain that is not."""
+    """Return a probability in whole percent; only certain ones are 0 or 100."""
     if 0 < p < 0.005:
         return "< 1 %"
     return "> 99 %" if 0.995 < p < 1 else percent(p, 0)

@@ -1,13 +1,13 @@
-"""The model as a graph of ONNX: strings and doubles in, classes and probabilities out.
+"""Write a model as an ONNX graph: strings and doubles in, probabilities out.
 
-Every column is an input of shape (rows, 1): a string of a column of labels, the text of
-the label as `str` writes it; a double of a column of numbers. ONNX has no missing
+Every column is an input of shape (rows, 1). A column of labels has strings, the text of
+the label as `str` writes it. A column of numbers has doubles. ONNX has no missing
 string: a missing cell is one of the model's missing codes ("?", ""), or "(missing)" if
 it has none. A missing number is NaN. The outputs are `label`, of shape (rows,), and
 `probabilities`.
 
-All is computed in doubles, and all features at once: a cell's code is the place of its
-points in one table.
+Everything is computed in doubles, for all features at once: a cell's code is the place
+of its points in one table.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 OUTPUTS = ("label", "probabilities")
 _OPSETS = {"": 18, "ai.onnx.ml": 3}
-_VERSION = 8  # of the format: what runtimes of 2022 can read
+_VERSION = 8  # of the format; runtimes of 2022 can read it
 
 
 def model_bytes(card: Scorecard, odds: float) -> bytes:
@@ -58,7 +58,7 @@ def model_bytes(card: Scorecard, odds: float) -> bytes:
 
 
 def _check(model: PlainModel) -> None:
-    """Refuse what a graph cannot do or name."""
+    """Raise an error for a model that a graph cannot represent."""
     if model.strict:
         raise InputError(
             "ONNX cannot raise an error for a label unseen in training, as this model "
@@ -80,13 +80,13 @@ def _check(model: PlainModel) -> None:
                     f"Column {name!r}: ONNX cannot represent the text {text!r:.60}."
                 )
     for label in model.classes:
-        # Runtimes end a text that they answer at a null.
+        # Runtimes cut the text of an answer at a null.
         if isinstance(label, str) and ("\0" in label or not has_text(label)):
             raise ValueError(f"ONNX cannot represent the class {label!r:.60}.")
 
 
 class _Graph:
-    """Nodes and constants, under names that no column has."""
+    """Nodes and constants, with names that no column has."""
 
     def __init__(self, helper: ModuleType, taken: Sequence[str]) -> None:
         self.helper = helper
@@ -188,7 +188,7 @@ def _codes(graph: _Graph, column: PlainColumn) -> str:
     edges = np.array([column.edges], np.float64)
     above = graph("Cast", graph("GreaterOrEqual", cells, edges), to=7)  # int64
     code = graph("ReduceSum", above, np.array([1]), keepdims=1)
-    known = graph("Equal", cells, cells)  # which NaN is not
+    known = graph("Equal", cells, cells)  # False for NaN
     code = graph("Where", known, code, np.array([[column.missing]]))
     for gap in column.gaps:
         is_gap = graph("Equal", cells, np.array([[gap]]))

@@ -1,7 +1,7 @@
-"""The scorecard as a table to read, print or import: CSV and Markdown.
+"""Write a scorecard as a table to read, print or import: CSV and Markdown.
 
-Beside the points of every category there is a row for what every row starts from, and
-one for labels that training never saw: adding up points gives the model's scores.
+The table has the points of every category, the points that every row starts from, and
+the points of unseen labels. Adding up points gives the model's scores.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ if TYPE_CHECKING:
     from renyi.encoding.encoder import Encoder
     from renyi.scorecard import Scorecard
 
-OTHER = "(any other)"  # labels that training never saw
+OTHER = "(any other)"  # unseen labels
 START = "(start)"  # what every row has before any points
-_NAMED = 12  # labels that were merged as rare, in one sentence
+_NAMED = 12  # rare labels to name in one sentence
 # An underscore within a word is a letter.
 _MARKS = re.compile(r"[\\`*|<>&\[\]#~]|(?<!\w)_|_(?!\w)")
 
@@ -34,7 +34,7 @@ _MARKS = re.compile(r"[\\`*|<>&\[\]#~]|(?<!\w)_|_(?!\w)")
 def table(card: Scorecard, odds: float = 1.0, merged: bool = True) -> pd.DataFrame:
     """Return all points: the start, then the features that matter most.
 
-    Labels that were `merged` as rare have rows of their own, but no counts.
+    Labels that were `merged` as rare have separate rows, but no counts.
     """
     import pandas as pd
 
@@ -60,7 +60,7 @@ def table(card: Scorecard, odds: float = 1.0, merged: bool = True) -> pd.DataFra
             before = place
     kinds = {2: "Float64" if has_weights(card) else "Int64", 3: "Float64"}
     points_of = dict.fromkeys(range(4, len(shown)), np.float64)
-    # As objects: pandas holds a lone surrogate in no other way.
+    # As objects: other types of pandas cannot store a lone surrogate.
     frame = pd.DataFrame(rows, dtype=object).astype({**points_of, **kinds})
     frame.columns = pd.Index(shown, dtype=object)
     return frame
@@ -110,7 +110,7 @@ def _probability(card: Scorecard) -> str:
     )
 
 
-# ---- what tables of points show
+# ---- rows of tables of points
 
 
 def has_weights(card: Scorecard) -> bool:
@@ -121,8 +121,8 @@ def has_weights(card: Scorecard) -> bool:
 def category_places(column: Column, merged: bool) -> list[tuple[str, int]]:
     """Return the categories as they are shown, and which of the points each has.
 
-    Labels that were `merged` as rare stand behind "(rare)" if they are asked for. What
-    training never saw comes last, if there can be such a cell.
+    With `merged`, labels that were merged as rare follow "(rare)". Unseen labels come
+    last, if there can be any.
     """
     levels = column.levels
     places = [(text, place) for place, text in enumerate(levels.texts)]
@@ -135,15 +135,15 @@ def category_places(column: Column, merged: bool) -> list[tuple[str, int]]:
 
 
 def unseen_text(column: Column) -> str | None:
-    """Return how a cell is called that training never saw, if there can be one."""
+    """Return the name of an unseen label in a column, if there can be one."""
     if column.kind != "number":
         return OTHER
-    # A number lies in a bin, and a cell without one is missing.
+    # Every number is in a bin, and other cells are missing.
     return None if None in column.categories else MISSING_TEXT
 
 
 def merged_labels(encoder: Encoder, listed: Collection[str]) -> list[str]:
-    """Return a sentence for each column of which labels were merged as rare.
+    """Return a sentence for each column with labels that were merged as rare.
 
     `listed` are the features that are shown. CSV names the labels of single columns.
     """
@@ -165,7 +165,7 @@ def merged_labels(encoder: Encoder, listed: Collection[str]) -> list[str]:
 
 
 def markdown_text(text: str) -> str:
-    r"""Return a text on one line, in which nothing means anything to Markdown.
+    r"""Return a text on one line, with all special characters of Markdown escaped.
 
     >>> print(markdown_text("a|b\n<i>"))
     a\|b \<i\>

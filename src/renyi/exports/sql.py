@@ -1,20 +1,20 @@
-"""The scorecard as SQL: the scores of `Scorecard.scores`, computed where rows are.
+"""Write a scorecard as SQL, to compute `Scorecard.scores` inside a database.
 
-A score is a sum of points, hence one expression: for each feature a CASE finds the
-category of a cell, as the encoder does, and gives its points:
+A score is a sum of points, hence one expression. For each feature a CASE finds the
+category of a cell, as the encoder does, and returns its points:
 
-* labels by their text: the one that `predict` has for a cell of the column's type. A
-  truth value is also "yes", "y" or "t". The score is NULL if a label could be of that
-  type in another form, such as "007" or "1.50" in a column of numbers, since the
-  engine may have guessed the type;
-* columns that `predict` rejects (lists, structs, bytes, times with a zone, ...) have no
-  score either: it is NULL;
-* numbers by the edges of their bins, NULL and NaN being missing;
-* a label that training never saw by the mean points of the feature; or the score is
-  NULL if the encoder is to stop at such labels, since an expression cannot stop.
+* Labels are found by their text, which is the one that `predict` has for a cell of the
+  column's type. A truth value is also "yes", "y" or "t". The score is NULL if a label
+  could have that type in another form, such as "007" or "1.50" in a column of numbers:
+  the engine may have guessed the type.
+* Columns that `predict` rejects (lists, structs, bytes, times with a zone, ...) have
+  the score NULL.
+* Numbers are found by the edges of their bins; NULL and NaN are missing.
+* An unseen label has the mean points of the feature. If the encoder stops at such
+  labels, the score is NULL, since an expression cannot stop.
 
 Points and edges are written to the last bit. Decimals and floats of single precision
-are compared as the doubles that the engine makes of them.
+are compared as doubles, by the engine's conversion.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from renyi.exports.functions import has_text
 if TYPE_CHECKING:
     from renyi.scorecard import Scorecard
 
-# Engines bound how deep an expression nests, and a sum nests one level a term.
+# Engines limit the nesting of an expression, and a sum nests one level per term.
 _TERMS = 100
 
 # Labels that an engine might take for numbers, truth values or times.
@@ -58,24 +58,24 @@ SCORE = "renyi_score"
 ANSWER = "renyi_prediction"
 _GIVEN = "given"  # the alias of the rows in a query
 
-_MAX_NAME = 63  # bytes of a name in PostgreSQL, which takes no notice of more
-# Columns that every table has: if the one of that name is missing, nobody notices.
+_MAX_NAME = 63  # bytes of a name in PostgreSQL, which ignores the rest
+# Columns that every table has, so that a missing one of that name is not noticed.
 _OWN = {
     "duckdb": ("rowid",),
     "postgres": ("cmax", "cmin", "ctid", "tableoid", "xmax", "xmin"),
     "spark": ("_metadata",),
     "sqlite": ("_rowid_", "oid", "rowid"),
 }
-_RENAMED = ("false", "true")  # columns of a query that SQLite calls otherwise
+_RENAMED = ("false", "true")  # columns of a query that SQLite renames
 
 
 def expression(
     card: Scorecard, dialect: str, label: Label | None = None, source: str = ""
 ) -> str:
-    """Return the score of a class over the columns of a table, of the alias `source`.
+    """Return the score of a class over the columns of a table with alias `source`.
 
-    With an alias, a column that the table lacks is an error in every engine, and no
-    column that the engine has of its own.
+    With an alias, a missing column is an error in every engine, and never one of the
+    engine's system columns.
     """
     place = _class_place(card, label)
     card = card.mapped
@@ -91,7 +91,7 @@ def expression(
     first = engine.number(float(sign * intercept))
     prefix = f"{engine.identifier(source)}." if source else ""
     terms = [first, *_terms(engine, card.encoder, points, prefix)]
-    return f"({_sum(terms)})"  # to be part of whatever the user writes
+    return f"({_sum(terms)})"  # so that it can be part of any expression
 
 
 def query(card: Scorecard, table: str | Sequence[str], dialect: str) -> str:
@@ -122,7 +122,7 @@ def query(card: Scorecard, table: str | Sequence[str], dialect: str) -> str:
 def _check_names(
     engine: Dialect, names: Iterable[str], own: Collection[str] = ()
 ) -> None:
-    """Check that the engine can tell columns apart, also from those of its `own`."""
+    """Check that the engine distinguishes all columns, also from its `own` ones."""
     seen: dict[str, str] = {}
     for name in names:
         key = _as_resolved(engine, name)
@@ -143,15 +143,15 @@ def _check_names(
 
 
 def _is_text(engine: Dialect, text: str) -> bool:
-    """Return whether some cell of an engine can hold a text."""
+    """Return whether an engine can store a text."""
     return has_text(text) and (engine.name != "postgres" or "\0" not in text)
 
 
 def _as_resolved(engine: Dialect, name: str) -> str:
-    """Return what is the same for names that an engine takes for one."""
+    """Return a form that is equal for names that an engine considers equal."""
     if engine.name == "spark":
         return name.lower()
-    raw = name.encode("utf-8", "replace")  # of which ASCII letters have two forms
+    raw = name.encode("utf-8", "replace")  # only ASCII letters have two cases here
     raw = raw[:_MAX_NAME] if engine.name == "postgres" else raw.lower()
     return raw.decode("utf-8", "ignore")
 
@@ -159,9 +159,9 @@ def _as_resolved(engine: Dialect, name: str) -> str:
 def _without(engine: Dialect, table: str, columns: list[str]) -> str:
     """Return the rows of a table that must not have some columns.
 
-    Of two columns of one name, engines take the first without a word: the score of an
-    earlier model. The second table here has these columns, all NULL, so that their
-    names are ambiguous, which is an error in every engine, if the first has them too.
+    Of two columns with one name, engines silently use the first: the score of an
+    earlier model. The second table here has these columns, all NULL. If the first table
+    has them as well, their names are ambiguous, which is an error in every engine.
     """
     row = engine.identifier("row")
     fresh = engine.identifier("fresh")
@@ -189,7 +189,7 @@ def _answer(engine: Dialect, card: Scorecard, scores: list[str]) -> str:
     labels = [engine.literal(label) for label in card.classes]
     share = engine.number(1 / card.n_classes)
     if card.n_classes == 2:
-        # Not whether the score is positive: tiny ones vanish in the estimates.
+        # Not whether the score is positive: tiny scores vanish in the estimates.
         test = f"{scores[0]} + {share} > -{scores[0]} + {share}"
         known = f"WHEN {scores[0]} IS NULL THEN NULL "
         return f"CASE {known}WHEN {test} THEN {labels[1]} ELSE {labels[0]} END"
@@ -202,14 +202,14 @@ def _answer(engine: Dialect, card: Scorecard, scores: list[str]) -> str:
 
 
 def _sum(terms: list[str]) -> str:
-    """Return a sum whose nesting stays far below what engines allow."""
+    """Return a sum with less nesting than engines allow."""
     while len(terms) > _TERMS:
         groups = (terms[k : k + _TERMS] for k in range(0, len(terms), _TERMS))
         terms = [f"({_sum(group)})" for group in groups]
     return "\n+ ".join(terms)
 
 
-# ---- one term a feature
+# ---- one term per feature
 
 
 def _terms(
@@ -218,7 +218,7 @@ def _terms(
     points: Sequence[NDArray[np.float64]],
     prefix: str,
 ) -> Iterable[str]:
-    """Yield the points of each feature; the last of its points are of the unseen."""
+    """Yield the points of each feature; unseen labels have the last points."""
     answers = [[engine.number(float(point)) for point in each] for each in points]
     if encoder.unseen == "error":
         answers = [[*each[:-1], "NULL"] for each in answers]
@@ -235,7 +235,7 @@ def _term(
     answers: Sequence[str],
     prefix: str,
 ) -> str:
-    """Return the CASE of a column's category; its last answer is for unseen labels."""
+    """Return the CASE of a column's category; unseen labels have the last answer."""
     if len(set(answers)) == 1:
         return answers[0]
     name = prefix + engine.identifier(column.name)
@@ -272,8 +272,8 @@ def _by_bin(
         listed = ", ".join(engine.string(text) for text in codes)
         same = f"{engine.as_text(name)} IN ({listed})"
         branches.append(f"WHEN {is_text} AND {same} THEN {absent}")
-    if engine.name == "sqlite":  # which would read it as 0
-        # Compared with a number, a text that is one becomes it, and others do not.
+    if engine.name == "sqlite":  # SQLite would read it as 0
+        # In a comparison with a number, SQLite converts only texts that are numbers.
         branches.append(f"WHEN {is_text} AND {name} <> {value} THEN NULL")
         branches.append(f"WHEN {engine.is_of(name, ['blob'])} THEN NULL")
     tests = [f"{value} IS NULL", engine.is_nan(value)]
@@ -289,7 +289,7 @@ def _by_bin(
 def _by_text(
     engine: Dialect, name: str, entries: Mapping[str, str], absent: str, unseen: str
 ) -> str:
-    """Return the answer for a label's text, for missing cells, and for the unseen."""
+    """Return the answer for a label's text, for missing cells and unseen labels."""
     text = engine.as_text(name)
     known = [*engine.texts]
     branches = []
@@ -319,7 +319,7 @@ def _by_text(
         if engine.name == "postgres" and form != _TIME:
             case = _case(_printed_in_postgres(text, form), cases, unseen)
             branches.append(f"WHEN {engine.is_of(name, types)} THEN {case}")
-    # A name that is not a column may mean the whole row in some engines.
+    # In some engines, a name that is not a column may mean the whole row.
     tests = [engine.is_of(name, known), engine.is_enum(name)]
     is_known = " OR ".join(filter(None, tests))
     first = [
@@ -333,7 +333,7 @@ def _by_text(
 def _by_float(
     engine: Dialect, name: str, entries: Mapping[str, str], absent: str, unseen: str
 ) -> str:
-    """Return the answer for a float: labels that are numbers are compared as such."""
+    """Return the answer for a float; compare labels that are numbers as numbers."""
     cases = [
         (engine.number(float(label)), answer)
         for label, answer in entries.items()
@@ -347,12 +347,12 @@ def _by_float(
 
 
 def _is_float(label: str) -> bool:
-    """Return whether a label is the text that `predict` has for a float."""
+    """Return whether a label is the text of a float in `predict`."""
     return not label.lower().startswith("0x") and label_text(float(label)) == label
 
 
 def _truth_answers(entries: Mapping[str, str]) -> dict[str, str]:
-    """Return the answer for each truth value; NULL where its labels differ."""
+    """Return the answer for each truth value; NULL if its labels differ."""
     answers: dict[str, str] = {}
     for label, answer in entries.items():
         truth = _TRUTHS.get(label.lower())
@@ -372,7 +372,7 @@ def _times(engine: Dialect) -> dict[str, tuple[str, ...]]:
 
 
 def _has_form(labels: Iterable[str], form: str) -> bool:
-    """Return whether all labels that may be times have this form, and some are."""
+    """Return whether some labels may be times, and all of these have this form."""
     times = [label for label in labels if _TIMELIKE.search(label)]
     return bool(times) and all(re.fullmatch(form, t, re.ASCII) for t in times)
 
@@ -386,18 +386,18 @@ def _printed_in_postgres(text: str, form: str) -> str:
 
 
 def _case(value: str, cases: Iterable[tuple[str, str]], other: str) -> str:
-    """Return the CASE of a value, without what its ELSE would answer anyway."""
+    """Return the CASE of a value, without branches equal to its ELSE."""
     whens = " ".join(f"WHEN {key} THEN {a}" for key, a in cases if a != other)
     return f"CASE {value} {whens} ELSE {other} END" if whens else other
 
 
 def _real(engine: Dialect, name: str) -> str:
-    """Return a column as a float; what cannot be one must do no harm."""
+    """Return a column as a float; other cells must not raise an error."""
     if engine.name == "duckdb":
         return f"TRY_CAST({name} AS {engine.double})"
     if engine.name == "sqlite":
         return name
-    # The text of a float of single precision is that of another double.
+    # The text of a float of single precision denotes another double.
     cast, single = ("TRY_CAST", "float") if engine.name == "spark" else ("CAST", "real")
     text = engine.as_text(name)
     return (
@@ -412,7 +412,7 @@ def _real(engine: Dialect, name: str) -> str:
 def _tuple_terms(
     engine: Dialect, encoder: TupleEncoder, answers: list[list[str]], prefix: str
 ) -> Iterable[str]:
-    """Yield the points of each tuple: a CASE of the number that its codes make."""
+    """Yield the points of each tuple: a CASE of the number formed by its codes."""
     sizes = encoder.base.sizes + 1
     codes = [
         _term(engine, encoder.single, column, [str(k) for k in range(size)], prefix)
@@ -428,5 +428,5 @@ def _tuple_terms(
         listed = [each[k] for k in table.ravel().tolist()]
         ((other, _),) = Counter(listed).most_common(1)
         cases = [(str(k), answer) for k, answer in enumerate(listed)]
-        # A text among numbers has no code, nor has a cell of a type that is rejected.
+        # A text among numbers has no code, nor has a cell of a rejected type.
         yield _case(f"COALESCE({place}, -1)", [("-1", "NULL"), *cases], other)

@@ -1,4 +1,4 @@
-"""Class and probabilities of a row, by a model of renyi; needs only Python 3.10.
+"""Classify a row by a model of renyi; needs only Python 3.10.
 
 ``predict(row)`` returns the likelier class of a dict from columns to cells, and
 ``predict_proba(row)`` the probabilities of MODEL["classes"]. A cell is a str, a number,
@@ -40,7 +40,7 @@ def predict_proba(row: dict[str, Any]) -> list[float]:
 
 
 def _scores(row: dict[str, Any]) -> list[float]:
-    """Return the points of a row, added up: of the second class, if there are two."""
+    """Return the total points of a row; those of the second class, if there are two."""
     columns = MODEL["columns"]
     codes = [_code(row, *column) for column in columns]
     totals = [0.0] * len(MODEL["start"])

@@ -1,10 +1,9 @@
-"""Sums, differences and multiples of marginals, and parts of them.
+"""Add, subtract, scale and select marginals.
 
-Counts of disjoint rows add up. Two sets of marginals may know different labels of the
-same columns. Each is first *spread* over the categories of both, zero where it has
-none; then the tables are added or subtracted entry by entry. After a subtraction,
-labels that no row has any more are dropped: the rest is what counting the remaining
-rows would have given.
+Counts of disjoint rows add up. Two sets of marginals may have different labels of the
+same columns. Each is first *spread* over the categories of both, with zeros for new
+ones. Then the tables are added or subtracted entry by entry. After a subtraction,
+labels without rows are dropped. The result is the same as counting the remaining rows.
 """
 
 from __future__ import annotations
@@ -28,9 +27,9 @@ from renyi.validation import InputError
 if TYPE_CHECKING:
     from renyi.marginals.marginals import Marginals
 
-# Weights that cancel leave this share of the total behind, at most.
+# Weights that cancel leave at most this share of the total.
 _DUST = 1e-12
-_VANISHING = 1e-8  # a rest that is smaller is made of what they leave behind
+_VANISHING = 1e-8  # a smaller rest consists of rounding errors
 
 
 def added(first: Marginals, second: Marginals) -> Marginals:
@@ -41,7 +40,7 @@ def added(first: Marginals, second: Marginals) -> Marginals:
 def subtracted(first: Marginals, second: Marginals) -> Marginals:
     """Return the marginals of `first` without the rows of `second`."""
     rest = dataclasses.replace(_combined(first, second, -1), settings=first.settings)
-    if rest.weighted:  # of equal weights, the subtraction of floats leaves dust
+    if rest.weighted:  # the difference of equal weights may be a rounding error
         dust = _DUST * first.n
         n = 0.0 if abs(rest.n) <= dust else rest.n
         if 0 < n < _VANISHING * first.n:
@@ -84,7 +83,7 @@ def selected(m: Marginals, features: list[str]) -> Marginals:
 
 
 def occurring(m: Marginals) -> Marginals:
-    """Drop the labels that no row has; bins of numbers stay."""
+    """Drop the labels without rows; keep the bins of numbers."""
     totals = m.counts.diagonal()
     starts = offsets(m.columns.sizes)
     keep = totals > 0
@@ -161,12 +160,12 @@ def _combined(first: Marginals, second: Marginals, sign: int) -> Marginals:
     if mine != theirs:
         name = min(mine ^ theirs)
         raise ValueError(
-            f"The marginals come from different tables: column {name!r} is in "
+            f"The pair counts come from different tables: column {name!r} is in "
             f"{'the first' if name in mine else 'the second'} only."
         )
     if first.target != second.target:
         raise InputError(
-            f"The marginals have different targets, {first.target!r} and "
+            f"The pair counts have different targets, {first.target!r} and "
             f"{second.target!r}: give both the same target.",
             python="Marginals.with_target()",
         )
@@ -188,10 +187,10 @@ def _combined(first: Marginals, second: Marginals, sign: int) -> Marginals:
         absent=first.absent | second.absent,
     )
     if first.absent != second.absent:
-        # Pairs known of some of the rows only are absent.
+        # Pairs that are known for some rows only are absent.
         places = total.counts.nonzero()
         column = np.repeat(np.arange(len(columns)), columns.sizes)
         gone = absent_pairs(total)[column[places[0]], column[places[1]]]
         total.counts[places[0][gone], places[1][gone]] = 0
-        return dataclasses.replace(total)  # stored anew, without these zeros
+        return dataclasses.replace(total)  # stored again, without these zeros
     return total

@@ -1,6 +1,6 @@
-"""Whether some distribution of rows could have given marginals.
+"""Check whether some distribution of rows could have given marginals.
 
-Necessary conditions, each checked with an error that names the columns at fault:
+These conditions are necessary. An error names the columns that violate one:
 
 * no count is negative;
 * every column has n rows, and the margins agree: a category has as many rows by itself
@@ -28,18 +28,18 @@ if TYPE_CHECKING:
     from renyi.encoding.columns import Columns
     from renyi.marginals.marginals import Marginals
 
-# Up to this many categories it costs little to see whether marginals are possible.
+# With at most this many categories, the check of `check_possible` costs little.
 _CHECKED_SIZE = 2_000
 TOLERANCE = 1e-6
-"""By how much counts may disagree, as a share of all rows: sums of floats do."""
-_CELLS = 2**23  # of margins that are looked at together
+"""Allowed disagreement of counts, as a share of all rows, for rounded sums."""
+_CELLS = 2**23  # cells of margins that are checked at once
 
 
 def check_possible(m: Marginals) -> None:
-    """Raise an error at marginals that no rows can have, where that costs little.
+    """Raise an error for marginals that no rows can have, if the check costs little.
 
-    The whole table of pairs must be positive semidefinite: it has a Cholesky factor
-    once it is shifted by what is tolerated.
+    The whole table of pairs must be positive semidefinite: shifted by the tolerance, it
+    has a Cholesky factor.
     """
     if m.counts.shape[0] > _CHECKED_SIZE or sparse_counts.is_sparse(m.counts):
         return
@@ -64,7 +64,7 @@ def validate(m: Marginals, tolerance: float) -> Marginals:
     share = np.add.reduceat(vector**2, offsets(sizes)[:-1])
     worst = [names[j] for j in np.argsort(-share)[:3].tolist()]
     raise ValueError(
-        "No distribution has these marginals: the table of all pairs, target "
+        "No distribution has these pair counts: the table of all pairs, target "
         f"included, has an eigenvalue {least:.3g} or below, which cannot be negative. "
         f"The counts of {', '.join(map(repr, worst))} contradict each other most."
     )
@@ -75,8 +75,8 @@ def _negative_direction(
 ) -> NDArray[np.float64]:
     """Return a unit vector v with ``vᵀTv < -tolerance``, or zeros if there is none.
 
-    The largest column, L, is eliminated from T + tolerance·I, as its own block is
-    diagonal: the two are indefinite together, ``S = T_SS − T_SL Δ T_LS`` and T.
+    The largest column, L, is eliminated from T + tolerance·I, as its block is diagonal.
+    ``S = T_SS − T_SL Δ T_LS`` is indefinite if and only if T is.
     """
     j = int(np.argmax(sizes))
     starts = offsets(sizes)
@@ -99,13 +99,13 @@ def _negative_direction(
 
 def _positive_definite(S: NDArray[np.float64]) -> bool:
     """Return whether a matrix has a Cholesky factor."""
-    from scipy.linalg import lapack  # a tenth of a second, which counting can spare
+    from scipy.linalg import lapack  # takes a tenth of a second to import
 
     return not lapack.dpotrf(S, lower=1, clean=0)[1]
 
 
 def _fully_known(m: Marginals) -> list[str]:
-    """Columns without absent pairs among them: the target and who goes with it."""
+    """Return columns without absent pairs among them, including the target."""
     if not m.absent:
         return list(m.columns.names)
     known = [m.target]
@@ -162,16 +162,16 @@ def _name(m: Marginals, place: int) -> str:
 
 
 class _Margins(NamedTuple):
-    """Tables of some columns, from the `first` on, with all columns."""
+    """Tables of some columns, starting with `first`, with all columns."""
 
     first: int
     sums: NDArray[np.float64]  # rows of each category in its table with each of them
-    gaps: NDArray[np.float64]  # how these are off
-    absent: NDArray[np.bool_]  # which pairs of columns are
+    gaps: NDArray[np.float64]  # errors of the sums
+    absent: NDArray[np.bool_]  # whether a pair is absent
 
 
 def _margins(m: Marginals) -> Iterator[_Margins]:
-    """Yield the margins of some columns at a time: all of them may be too many."""
+    """Yield the margins of some columns at a time, to limit memory."""
     sizes = m.columns.sizes
     alone = m.counts.diagonal()
     starts = offsets(sizes)
@@ -190,8 +190,8 @@ def _margins(m: Marginals) -> Iterator[_Margins]:
 
 
 def _totals(alone: NDArray[Any], columns: Columns) -> NDArray[np.float64]:
-    """Return the rows of each column, from those of each category."""
-    # As floats: integers might overflow to the right sum.
+    """Return the number of rows of each column, summed over its categories."""
+    # As floats: an overflow of integers might give the right sum.
     starts = offsets(columns.sizes)[:-1]
     return np.asarray(np.add.reduceat(alone, starts, dtype=np.float64))
 
@@ -206,12 +206,12 @@ def check_totals(
     if not off[j] <= tolerance * n:
         raise ValueError(
             f"The counts of {columns.names[j]!r} add up to {totals[j]:g}, not to the "
-            f"{n:g} rows of the marginals."
+            f"{n:g} rows of the pair counts."
         )
 
 
 def disagreement(m: Marginals) -> float:
-    """Return by how much totals or margins disagree at most, as a share of all rows."""
+    """Return the largest disagreement of totals or margins, as a share of all rows."""
     totals = _totals(m.counts.diagonal(), m.columns)
     gaps = [float(margins.gaps.max()) for margins in _margins(m)]
     return max(float(np.abs(totals - m.n).max()), *gaps) / m.n
@@ -219,7 +219,7 @@ def disagreement(m: Marginals) -> float:
 
 def check_counts(m: Marginals, tolerance: float) -> None:
     """Raise an error that names counts which are negative or do not add up."""
-    check_not_negative(m, "in the marginals")
+    check_not_negative(m, "in the pair counts")
     check_totals(m.counts.diagonal(), m.columns, m.n, tolerance)
     for margins in _margins(m):
         _check_margins(m, margins, tolerance)
@@ -228,7 +228,7 @@ def check_counts(m: Marginals, tolerance: float) -> None:
 
 
 def _check_margins(m: Marginals, margins: _Margins, tolerance: float) -> None:
-    """Raise an error that names margins which disagree, or should not be there."""
+    """Raise an error that names margins that disagree, or should be absent."""
     first, sums, gaps, absent = margins
     names = m.columns.names
     blocks = np.add.reduceat(sums, offsets(m.columns.sizes)[:-1], axis=1)
@@ -268,11 +268,11 @@ def _check_classes(m: Marginals, inner: NDArray[Any], tolerance: float) -> None:
 
 
 def class_pairs(m: Marginals, reason: str) -> NDArray[Any]:
-    """Return the pair counts within each class; without them, say what needs them."""
+    """Return the pair counts within each class, or raise an error with the reason."""
     if m.class_counts is None:
         raise InputError(
-            f"{reason} needs the pair counts within each class: build the marginals "
-            "with {class_conditional}.",
+            f"{reason} needs the pair counts within each class: count again with "
+            "{class_conditional}.",
             class_conditional=True,
         )
     return m.class_counts

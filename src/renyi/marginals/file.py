@@ -1,17 +1,17 @@
-"""Marginals written down: as a file, as a digest that tells data apart, and in words.
+"""Write marginals to a file, compute their digest, and describe them in words.
 
-A file is npz with a JSON header and a checksum. The header says what the counts are of
-(columns, target, encoder, absent pairs, where they came from), the arrays are the
-counts. Where these are stored sparse, the format is of version 2: `counts` are those on
-and above the diagonal that are not zero, row by row, `places` where they stand in the
-D x D table, as ``row * D + column``, and the header says how many they are. A file may
-come from a stranger: what its header says must make sense, the arrays must have the
-shapes that follow from it, and the counts must agree with each other.
+A file is npz with a JSON header and a checksum. The header describes the counts
+(columns, target, encoder, absent pairs, provenance); the arrays are the counts. Sparse
+tables have version 2 of the format. Their `counts` are those on and above the diagonal
+that are not zero, row by row. Their `places` are the positions in the D x D table,
+``row * D + column``, and the header has their number. A file may be untrusted. So the
+header must be valid, the arrays must have the shapes that follow from it, and the
+counts must agree with each other.
 
-A digest is a SHA-256 over names, categories and counts in an order of its own, so that
-the same data have the same digest whatever source they were counted from: columns and
-labels are sorted by their text, whole weights count as integers, and others are taken
-to a millionth of their total, which no order of summation can change.
+A digest is a SHA-256 over names, categories and counts in a canonical order. The same
+data have the same digest whatever source they were counted from. Columns and labels are
+sorted by their text, and whole weights count as integers. Other weights are rounded to
+a millionth of their total, so that the order of summation does not matter.
 """
 
 from __future__ import annotations
@@ -48,13 +48,13 @@ if TYPE_CHECKING:
     from renyi.marginals.marginals import Marginals
 
 FORMAT = "renyi-marginals"
-# By how much the counts of a file may disagree, as a share of all rows: beyond what is
-# tolerated without a word, at most as tables that were rounded for publication do.
+# Largest disagreement of the counts of a file, as a share of all rows. It allows tables
+# that were rounded for publication.
 _MOST = 0.05
 
-_GRID = 1e6  # counts of fractional weights are compared to this part of their total
+_GRID = 1e6  # fractional weights are rounded to this part of their total
 _CHUNK = 2**22  # numbers that are hashed at a time
-# What a text shows: features, columns in a notebook, and labels of each.
+# Most features in a text, columns in a notebook, and labels of each.
 _FEATURES = 12
 _ROWS = 50
 _LABELS = 6
@@ -80,8 +80,8 @@ def write(m: Marginals, path: Sink) -> None:
     off = consistency.disagreement(m)
     if not off <= _MOST:
         raise ValueError(
-            f"The counts disagree with each other by {off:.1%} of all rows, more than "
-            "a file may hold: count again (Marginals.validate() names the columns)."
+            f"The counts disagree with each other by {off:.1%} of all rows, too much "
+            "for a file: count again (Marginals.validate() names the columns)."
         )
     if off > consistency.TOLERANCE:
         header["tolerance"] = min(1.01 * off, _MOST)
@@ -97,7 +97,7 @@ def write(m: Marginals, path: Sink) -> None:
 
 
 def read(path: str | os.PathLike[str], make: Callable[..., Marginals]) -> Marginals:
-    """Read marginals, made by their class, from a file; see `Marginals.load`."""
+    """Read marginals from a file, and build them by `make`; see `Marginals.load`."""
     header = read_header(path, FORMAT, 2)
     with valid(path):
         facts = _facts(header)
@@ -127,7 +127,7 @@ def read(path: str | os.PathLike[str], make: Callable[..., Marginals]) -> Margin
 
 
 def _entries(header: dict[str, Any], size: int) -> int:
-    """Return how many counts of a sparse table a header announces."""
+    """Return the number of counts of a sparse table, from a header."""
     number = header["entries"]
     if type(number) is not int or not 0 < number <= size * (size + 1) // 2:
         raise ValueError(f"its number of counts is {number!r:.20}")
@@ -147,7 +147,7 @@ def _table(counts: NDArray[Any], places: NDArray[Any], size: int) -> Any:
 
 
 def _facts(header: dict[str, Any]) -> dict[str, Any]:
-    """Return what a header says of the marginals, checked."""
+    """Return the facts of a header about the marginals, checked."""
     columns = Columns.from_dict(header["columns"])
     empty = Columns.of([]).to_dict()
     settings = encoder_from_dict({**header["encoder"], "columns": empty})
@@ -172,7 +172,7 @@ def _facts(header: dict[str, Any]) -> dict[str, Any]:
 
 
 def _tolerance(header: dict[str, Any]) -> float:
-    """Return by how much the counts of a file may disagree, checked."""
+    """Return the allowed disagreement of the counts of a file, checked."""
     tolerance = header.get("tolerance", consistency.TOLERANCE)
     if type(tolerance) is not float or not 0 < tolerance <= _MOST:
         raise ValueError(f"its tolerance is {tolerance!r:.20}, not from 0 to {_MOST}")
@@ -187,10 +187,10 @@ class DataDigest:
     """Digests of the counts of some data."""
 
     classes: str  # of every category with every class
-    pairs: str | None = None  # of all pairs of categories, where these were counted
+    pairs: str | None = None  # of all pairs of categories, if counted
 
     def matches(self, other: DataDigest) -> bool:
-        """Return whether both are of the same counts, as far as both know them."""
+        """Return whether the digests that both have are equal."""
         if self.pairs is None or other.pairs is None:
             return self.classes == other.classes
         return self == other
@@ -231,7 +231,7 @@ def class_digest(
 def _canonical(
     columns: Columns, target: Levels, absent: Iterable[frozenset[str]] = ()
 ) -> tuple[Places, Places, str]:
-    """Return features and classes in canonical order, and what describes them."""
+    """Return features and classes in canonical order, and their description."""
     described = [sorted_levels(levels) for levels in columns.levels]
     chosen = sorted(range(len(columns)), key=lambda j: columns.names[j])
     starts = offsets(columns.sizes)

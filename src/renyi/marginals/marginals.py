@@ -1,14 +1,14 @@
-r"""Marginals: counts of pairs of columns, and nothing else.
+r"""Marginals: the pair counts of a table, and nothing else.
 
-Everything in this method needs ``E[W Wᵀ]``, W being the one-hot vector of a row: the
-counts of all pairs of categories. `Marginals` hold them for all columns, the target
-being one more column, so that
+The whole method needs only ``E[W Wᵀ]``, where W is the one-hot vector of a row: the
+counts of all pairs of categories. `Marginals` contain them for all columns. The target
+is one more column, so that
 
 * ``Q = E[W Wᵀ]`` of the features and ``F = E[W e_Yᵀ]`` are blocks of one table;
-* another target asks another question of the same counts;
-* counts of disjoint rows add up, and subtracting is never having seen.
+* the same counts can be used for another target;
+* counts of disjoint rows add up, and subtracting removes rows completely.
 
-No row can be read off them, and no row is kept.
+They contain no rows.
 
 Rows in memory are counted here. Every other source has a module in `renyi.sources`, to
 which the class methods ``from_*`` delegate. Every input path gives the same marginals
@@ -46,14 +46,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Marginals:
-    """Counts of all pairs of columns of a table.
+    """Pair counts of a table, for all pairs of columns.
 
     Parameters
     ----------
     counts : ndarray of shape (D, D)
         Rows (or weight) with both categories, for every pair of the D categories of
         all columns, the target's included. int64, or float64 when rows have weights.
-        Where columns have thousands of categories, a scipy.sparse.csr_array.
+        A scipy.sparse.csr_array if columns have thousands of categories.
     n : int or float
         Number of rows, or total weight.
     columns : Columns
@@ -221,7 +221,7 @@ class Marginals:
         return arithmetic.selected(self, list(features))
 
     def __add__(self, other: Marginals) -> Marginals:
-        """Marginals of the rows of both."""
+        """Return the marginals of the rows of both."""
         if not isinstance(other, Marginals):
             return NotImplemented
         return arithmetic.added(self, other)
@@ -231,10 +231,10 @@ class Marginals:
         return self if other == 0 else NotImplemented
 
     def __sub__(self, other: Marginals) -> Marginals:
-        """Marginals without the rows of `other`, as if they had never been seen.
+        """Return the marginals without the rows of `other`, as if never counted.
 
-        A count that would be negative is an error; a difference that goes through is
-        no proof that the rows were in it.
+        A negative count raises an error. If there is none, this does not prove that the
+        rows were included.
         """
         if not isinstance(other, Marginals):
             return NotImplemented
@@ -286,15 +286,15 @@ class Marginals:
         Parameters
         ----------
         X : frame or array
-            The features; or, with `target`, a frame that holds the target too.
+            The features; with `target`, a frame that also contains the target.
         y : sequence, optional
             The classes, if they are not a column of X.
         target : str, optional
             Name of the column to predict; with `y`, the name to give it.
         encoder : Encoder, optional
-            How cells become categories. A fitted one gives the bins to use.
+            How cells become categories. A fitted encoder gives the bins to use.
         class_conditional : bool, default=False
-            Count the pairs of features within each class too.
+            Also count the pairs of features within each class.
         sample_weight : sequence of float, optional
             Weights of the rows; a row of weight 2 counts as two rows.
         order : int, default=1
@@ -318,7 +318,7 @@ class Marginals:
 
         Labels may appear in any block. Which columns are numeric, their bins and the
         labels merged as rare are decided by the first block, or by a fitted `encoder`.
-        No column is refused as an identifier. Other parameters are as in `from_data`.
+        No column is rejected as an identifier. Other parameters are as in `from_data`.
 
         Examples
         --------
@@ -382,7 +382,7 @@ class Marginals:
         weight : str, optional
             A column of weights; a row of weight 2 counts as two rows.
         progress : callable, optional
-            Is given a `renyi.progress.Progress` now and then; ``print`` will do.
+            Called with a `renyi.progress.Progress` now and then, such as ``print``.
 
         Examples
         --------
@@ -419,7 +419,7 @@ class Marginals:
         """Count a stream: a frame, a query, a reader or an iterable of Arrow batches.
 
         Memory stays bounded. If a column needs a first pass, a source that can be read
-        but once (a reader, a generator) is written to a temporary file meanwhile. Other
+        only once (a reader, a generator) is written to a temporary file. Other
         parameters are as in `from_file`.
 
         >>> import pyarrow as pa
@@ -442,21 +442,21 @@ class Marginals:
         encoder: Encoder | None = None,
         tolerance: float = consistency.TOLERANCE,
     ) -> Marginals:
-        """Assemble contingency tables that the user has.
+        """Combine existing contingency tables.
 
         Parameters
         ----------
         tables : iterable of frames or series
-            Each one either a cross table (`pandas.crosstab`: the index and the columns
-            are named after the two columns), or counts in long format: a frame with a
-            column `count`, or a series indexed by the columns (``value_counts``).
-            A long table over several columns counts for all their pairs.
+            Each is a cross table or counts in long format. A cross table is like that
+            of `pandas.crosstab`: the names of its index and columns are the two
+            columns. Long format is a frame with a column `count`, or a series indexed
+            by the columns (``value_counts``); it counts for all pairs of its columns.
         target, count : str
-            The column to predict, and that of the counts of a long table.
+            The column to predict, and the column of counts in long format.
         encoder : Encoder, optional
             Gives the missing codes.
         tolerance : float, default=1e-6
-            Disagreement of margins that is allowed, as a share of all rows.
+            Allowed disagreement of margins, as a share of all rows.
 
         Examples
         --------
@@ -486,9 +486,9 @@ class Marginals:
     ) -> Marginals:
         """Count the pairs of a Spark DataFrame on its cluster; no row leaves it.
 
-        `df` is of Spark 4, classic or Connect. It is read twice if columns of integers
-        or floats are still to be binned, once with a fitted `encoder`: cache a frame
-        that is dear or random. The workers need renyi too, in the same version, and
+        `df` is a frame of Spark 4, classic or Connect. It is read twice if columns of
+        integers or floats need bins, and once with a fitted `encoder`: cache a frame
+        that is expensive or random. The workers need the same version of renyi. They
         merge the counts of `fan_in` partitions at a time. Other parameters are as in
         `from_file`.
 
@@ -505,14 +505,15 @@ class Marginals:
     def validate(self, tolerance: float = consistency.TOLERANCE) -> Marginals:
         """Return these marginals, if some distribution of rows could have them.
 
-        An error names the offending columns, and by how much, if a cell is negative,
-        if the margins of two tables disagree, or if the whole table (with the target)
-        is not positive semidefinite, each beyond `tolerance` as a share of all rows.
+        An error names the columns, and by how much they are off. It is raised if a cell
+        is negative, if the margins of two tables disagree, or if the whole table (with
+        the target) is not positive semidefinite. The `tolerance` is a share of all
+        rows.
         """
         return consistency.validate(self, tolerance)
 
     def absent_places(self) -> list[tuple[int, int]]:
-        """Positions of the pairs of columns without joint counts, in both orders."""
+        """Return the positions of pairs without joint counts, in both orders."""
         where = {name: j for j, name in enumerate(self.columns.names)}
         pairs = [tuple(where[name] for name in pair) for pair in self.absent]
         return [(a, b) for a, b in pairs] + [(b, a) for a, b in pairs]
@@ -525,7 +526,7 @@ class Marginals:
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Marginals:
-        """Read the counts that `save` wrote; the file may come from a stranger.
+        """Read the counts that `save` wrote; the file may be untrusted.
 
         >>> import os, tempfile
         >>> import renyi

@@ -154,20 +154,26 @@ def _placements(scores: Floats, y: Floats, cells: Any = None) -> tuple[Floats, F
     above = 1 - (ranks[m:] - _midranks(control)) / m
     if cells is None:
         return below, above
+    # Replace the order within each cell by ties.
     places = np.where(y == 1, np.cumsum(y), np.cumsum(1 - y))
-    cells = np.unique(cells, return_inverse=True)[1]
-    several = np.flatnonzero(np.bincount(cells)[cells] > 1)
-    order = several[np.argsort(cells[several], kind="stable")]
-    for rows in np.split(order, np.flatnonzero(np.diff(cells[order])) + 1):
+    for rows in _shared_cells(cells):
         cell_y = y[rows]
         cell_places = places[rows].astype(np.intp) - 1
         cases = int(cell_y.sum())
-        if 0 < cases < len(rows):  # replace the order within the cell by ties
+        controls = len(rows) - cases
+        if cases and controls:
             inner_below, inner_above = _placements(scores[rows], cell_y)
-            controls = len(rows) - cases
             below[cell_places[cell_y == 1]] += (0.5 - inner_below) * controls / n
             above[cell_places[cell_y == 0]] += (0.5 - inner_above) * cases / m
     return below, above
+
+
+def _shared_cells(cells: Any) -> list[NDArray[np.intp]]:
+    """Return the samples of each cell that has more than one."""
+    numbers = np.unique(cells, return_inverse=True)[1]
+    shared = np.flatnonzero(np.bincount(numbers)[numbers] > 1)
+    order = shared[np.argsort(numbers[shared], kind="stable")]
+    return np.split(order, np.flatnonzero(np.diff(numbers[order])) + 1)
 
 
 def _least_share(pairs: float, confidence: float) -> float:

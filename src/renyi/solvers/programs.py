@@ -333,52 +333,81 @@ def solve_interior(
     where it is not negative, then those where it is semidefinite. Without Clarabel,
     HiGHS solves the programs without cones.
     """
-    M = sparse.csr_array(program.A)
-    silent = setup_seconds(np.diff(M.indptr), len(program.cost))
-    slow = silent > _SILENT or (time_limit is not None and silent > time_limit)
-    try:
-        module = clarabel()
-    except ImportError:
-        slow = True
-    if slow and cones:
-        return replace(STOPPED, status="declined")
-    if slow:
+    if not _suits_clarabel(program, time_limit):
+        if cones:
+            return replace(STOPPED, status="declined")
         return solve(program, time_limit=time_limit, presolve=True, method="ipm")
     tolerance = TOLERANCE if cones else _INTERIOR
     settings = clarabel_settings(tolerance, time_limit, dependent=True)
     if cones:
         settings.max_threads = 1
-    same = program.low == program.high
-    top = ~same & np.isfinite(program.high)
-    bottom = ~same & np.isfinite(program.low)
-    eye = sparse.eye_array(len(program.cost), format="csr")
-    above = np.isfinite(program.upper)
-    below = np.isfinite(program.lower)
-    parts = [
-        (M[same], program.low[same]),
-        (M[top], program.high[top]),
-        (-M[bottom], -program.low[bottom]),
-        (eye[above], program.upper[above]),
-        (-eye[below], -program.lower[below]),
-        *((-cone.entries, np.zeros(cone.entries.shape[0])) for cone in cones),
-    ]
-    A = sparse.vstack([rows for rows, _ in parts])
-    b = np.concatenate([end for _, end in parts])
-    sizes = [len(end) for _, end in parts]
-    kinds = [module.ZeroConeT(sizes[0]), module.NonnegativeConeT(sum(sizes[1:5]))]
+    form = _StandardForm.of(program, cones)
+    module = clarabel()
+    kinds = [module.ZeroConeT(form.sizes[0])]
+    kinds += [module.NonnegativeConeT(sum(form.sizes[1:_LINEAR_PARTS]))]
     kinds += [module.PSDTriangleConeT(cone.order) for cone in cones]
-    problem = (program.cost, A, b, kinds, settings)
+    problem = (program.cost, form.A, form.b, kinds, settings)
     solution = interior_points(*problem, patience=_patience(time_limit))
     if solution is None:
         return STOPPED
     status: Status = "optimal" if str(solution.status) in SOLVED else "stopped"
-    z = np.split(np.array(solution.z), np.cumsum(sizes[:-1]))
+    z = np.split(np.array(solution.z), np.cumsum(form.sizes[:-1]))
     duals = np.zeros(len(program.low))
-    for rows, sign, values in zip((same, top, bottom), (-1, -1, 1), z, strict=False):
-        duals[rows] += sign * values
+    duals[form.equal] -= z[0]
+    duals[form.with_high] -= z[1]
+    duals[form.with_low] += z[2]
     value = float(solution.obj_val)
     x = np.array(solution.x)
-    return Solution(status, value, x, duals, matrices=z[5:])
+    return Solution(status, value, x, duals, matrices=z[_LINEAR_PARTS:])
+
+
+def _suits_clarabel(program: Program, time_limit: float | None) -> bool:
+    """Return whether Clarabel is installed and sets the program up fast enough."""
+    try:
+        clarabel()
+    except ImportError:
+        return False
+    row_entries = np.diff(sparse.csr_array(program.A).indptr)
+    setup = setup_seconds(row_entries, len(program.cost))
+    return setup <= _SILENT and (time_limit is None or setup <= time_limit)
+
+
+_LINEAR_PARTS = 5  # parts of a standard form before the cones
+
+
+class _StandardForm(NamedTuple):
+    """A program as ``A x + s = b``: equal rows, upper and lower ends, then cones."""
+
+    A: sparse.sparray
+    b: Floats
+    sizes: list[int]  # rows of each part
+    equal: NDArray[np.bool_]  # rows of the program with low = high
+    with_high: NDArray[np.bool_]  # other rows with an upper end
+    with_low: NDArray[np.bool_]  # other rows with a lower end
+
+    @classmethod
+    def of(cls, program: Program, cones: Sequence[Cone]) -> _StandardForm:
+        """Collect the rows; bounds on variables are rows of the identity."""
+        M = sparse.csr_array(program.A)
+        eye = sparse.eye_array(len(program.cost), format="csr")
+        equal = program.low == program.high
+        with_high = ~equal & np.isfinite(program.high)
+        with_low = ~equal & np.isfinite(program.low)
+        with_upper = np.isfinite(program.upper)
+        with_lower = np.isfinite(program.lower)
+        parts = [
+            (M[equal], program.low[equal]),
+            (M[with_high], program.high[with_high]),
+            (-M[with_low], -program.low[with_low]),
+            (eye[with_upper], program.upper[with_upper]),
+            (-eye[with_lower], -program.lower[with_lower]),
+        ]
+        for cone in cones:
+            parts.append((-cone.entries, np.zeros(cone.entries.shape[0])))
+        A = sparse.vstack([rows for rows, _ in parts])
+        b = np.concatenate([ends for _, ends in parts])
+        sizes = [len(ends) for _, ends in parts]
+        return cls(A, b, sizes, equal, with_high, with_low)
 
 
 def nearest(triangle: Floats, order: int) -> Floats:

@@ -91,15 +91,15 @@ def fit_sparse(
         rows = None
     given = not isinstance(alpha, str)
     alphas = np.array([alpha]) if given else alpha_grid(len(sizes))
-    problem: Elimination | Products
-    if few or elimination_cost(equations, sizes, len(alphas)) <= AFFORDABLE:
-        problem = Elimination(equations, np.asarray(sizes))
-    elif rows is not None or alpha == 0:  # these need a decomposition
+    eliminates = few or elimination_cost(equations, sizes, len(alphas)) <= AFFORDABLE
+    needs_decomposition = rows is not None or alpha == 0
+    if not eliminates and needs_decomposition:
         check_table_size(sizes, 1, 0)
         centred = dense(equations.A) - np.outer(equations.centre, equations.centre)
         return fit_primal(equations._replace(A=centred), n, len(sizes), alpha, rows)
-    else:
-        problem = Products(equations)
+    problem: Elimination | Products = Products(equations)
+    if eliminates:
+        problem = Elimination(equations, np.asarray(sizes))
     held_out = problem.held_out(alphas, n, rows)
     if given:
         choice = AlphaChoice("given", float(alpha), *held_out.at(0))
@@ -205,18 +205,20 @@ class Elimination:
         values, which, number = np.unique(
             self.mu, return_inverse=True, return_counts=True
         )
-        shared = number >= len(self.B) // _SHARED
-        many = np.flatnonzero(shared)
-        parts = [self.B[:, which == k] for k in many]
-        shape = (len(many), len(self.B), len(self.B))  # there may be none
+        is_shared = number >= len(self.B) // _SHARED
+        shared = np.flatnonzero(is_shared)
+        parts = [self.B[:, which == k] for k in shared]
+        shape = (len(shared), len(self.B), len(self.B))  # there may be none
         self._sums = np.array([part @ part.T for part in parts]).reshape(shape)
-        rest = np.flatnonzero(~shared[which])
+        self._shared_mu = values[shared]
+        rest = np.flatnonzero(~is_shared[which])
         self._rest = self.B[:, rest]
-        self._mu = values[many], self.mu[rest]
+        self._rest_mu = self.mu[rest]
 
     def gram(self, alpha: float, power: int) -> Floats:
         """Return ``B Δ^power Bᵀ``."""
-        shared, own = (_reciprocal(mu, alpha) ** power for mu in self._mu)
+        shared = _reciprocal(self._shared_mu, alpha) ** power
+        own = _reciprocal(self._rest_mu, alpha) ** power
         return np.tensordot(shared, self._sums, 1) + (self._rest * own) @ self._rest.T
 
     def solve(self, alpha: float) -> Floats:

@@ -190,13 +190,15 @@ class CountSpec:
         """Raise an error that names all identifiers among the counted columns."""
         if self.fitted:
             return
-        found = label_identifiers(columns, n)
-        found += [
+        identifiers = label_identifiers(columns, n)
+        identifiers += [
             Identifier(name, "number", column.row_numbers)
             for name, column in self.by_name.items()
             if column.row_numbers
         ]
-        check_identifiers(sorted(found, key=lambda v: self.names.index(v.name)), n)
+        check_identifiers(
+            sorted(identifiers, key=lambda v: self.names.index(v.name)), n
+        )
 
     def decided(self, columns: Mapping[str, ColumnSpec]) -> CountSpec:
         """Return the spec with some columns replaced."""

@@ -1,0 +1,204 @@
+"""Notes on rows and columns that need a look before the model is used.
+
+They are about strange classes, free text, a header that looks like data, and a column
+that alone is nearly always right. None of these stops a training.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Collection, Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from renyi.certificates.record import Certificate
+from renyi.cli import inputs
+from renyi.encoding.columns import Label, label_text
+from renyi.encoding.rules import LEAST_ROWS
+from renyi.formatting import listed, percent
+from renyi.warnings import warn
+
+if TYPE_CHECKING:
+    from renyi.cli.streams import CodedRows
+
+_FREE_TEXT = 0.5  # different labels, as a share of the rows
+_NEARLY_RIGHT = 0.02  # error of a column that alone is suspiciously good
+_ENOUGH_ROWS = 100  # fewer make a column look good by chance
+_FAR_BELOW = 0.2  # the error of the most frequent class, times this
+_MANY = 0.5  # header cells that look like data, as a share of the columns
+
+
+# ---- rows to train on
+
+
+def warn_of_rows(rows: CodedRows) -> list[str]:
+    """Warn of strange classes, of free text, and of columns whose gaps are a leak.
+
+    Return the names of the last.
+    """
+    columns = rows.encoder.columns
+    gaps = [j for j, c in enumerate(columns) if None in c.categories]
+    K = len(rows.target.categories)
+    classes = np.zeros(K, np.int64)
+    empty = np.zeros((len(gaps), 2, K), np.int64)
+    for block in rows.blocks(codes=bool(gaps)):
+        classes += np.bincount(block.y, minlength=K)
+        for i, j in enumerate(gaps):
+            missing = block.codes[j] == columns.sizes[j] - 1
+            cells = np.bincount(K * missing + block.y, minlength=2 * K)
+            empty[i] += cells.reshape(2, K)
+    _warn_of_classes(rows.target.name, rows.target.categories, classes)
+    _warn_of_free_text(rows)
+    names = [columns.names[j] for j in gaps]
+    return _warn_of_gaps(rows.target.name, names, empty)
+
+
+def _warn_of_classes(
+    target: str, labels: Sequence[Label], counts: NDArray[np.int64]
+) -> None:
+    texts = [label_text(label) for label in labels]
+    words = [text for text in texts if inputs.means_missing(text)]
+    if words:
+        some = "a class" if len(words) == 1 else "classes"
+        warn(
+            f"The target {target!r} has {listed(words)} as {some}: pass --missing "
+            f"{shlex.join(words)} if that means that the class is missing."
+        )
+    single = [text for text, n in zip(texts, counts, strict=True) if n == 1]
+    if single:
+        whose = "The class" if len(single) == 1 else "The classes"
+        have = "has a single row" if len(single) == 1 else "have a single row each"
+        warn(
+            f"{whose} {listed(single)} of {target!r} {have}: check for typing errors "
+            "and for a second header line."
+        )
+
+
+def _warn_of_free_text(rows: CodedRows) -> None:
+    """Warn of labels that are too many to be learned, and that are not dates."""
+    if rows.n < LEAST_ROWS:
+        return
+    many = [
+        column
+        for column in rows.encoder.columns
+        if column.kind == "label" and len(column.categories) > _FREE_TEXT * rows.n
+        if not inputs.are_dates(column.categories)
+    ]
+    if many:
+        shown = [f"{c.name!r} ({len(c.categories):,} different labels)" for c in many]
+        more = f" and {len(many) - 8:,} more" if len(many) > 8 else ""
+        columns = "Column" if len(many) == 1 else "Columns"
+        look = "looks" if len(many) == 1 else "look"
+        warn(
+            f"{columns} {', '.join(shown[:8])}{more} {look} like free text in "
+            f"{rows.n:,} rows: labels on few rows say nothing about new rows. Merge "
+            f"them (--min-count 5), or pass --drop {shlex.join(c.name for c in many)}."
+        )
+
+
+# ---- columns that alone are nearly always right
+
+
+def warn_of_leak(c: Certificate, target: str, named: Collection[str]) -> None:
+    """Warn of a single column that is nearly always right, by leave-one-out.
+
+    Columns in `named` are left out.
+    """
+    if c.one_feature is None or c.majority is None:
+        return
+    name, error = c.one_feature
+    if name not in named and is_leak(error, c.majority[1], c.n):
+        _warn_of_leak(f"Column {name!r}", error, target, name)
+
+
+def is_leak(error: float, baseline: float, n: float) -> bool:
+    """Whether the error of a single column in n rows is too small to be believed.
+
+    >>> is_leak(0.004, baseline=0.45, n=5000), is_leak(0.004, baseline=0.005, n=5000)
+    (True, False)
+    """
+    small = error < _NEARLY_RIGHT and error < _FAR_BELOW * baseline
+    return small and n >= _ENOUGH_ROWS
+
+
+def _warn_of_gaps(
+    target: str, names: Sequence[str], counts: NDArray[np.int64]
+) -> list[str]:
+    """Warn of columns whose gaps give the class away, by (gap or not, class) counts."""
+    named = []
+    for name, cells in zip(names, counts, strict=True):
+        n = cells.sum()
+        error = 1 - float(cells.max(axis=1).sum() / n)
+        baseline = 1 - float(cells.sum(axis=0).max() / n)
+        if is_leak(error, baseline, n):
+            what = f"Whether column {name!r} is empty"
+            _warn_of_leak(what, error, target, name)
+            named.append(name)
+    return named
+
+
+def _warn_of_leak(what: str, error: float, target: str, name: str) -> None:
+    warn(
+        f"{what} alone predicts {target!r} with an error of {percent(error)}: if it is "
+        f"only known after {target!r}, pass --drop {shlex.quote(name)}."
+    )
+
+
+# ---- a first row that is data
+
+
+def check_header(path: object, first: pa.Table) -> None:
+    """Reject a header that is a row of data; warn where that is likely.
+
+    A header cell looks like data if it is a number, or occurs in its own column. All
+    cells that do, or most that occur, are proof enough; half of them are worth a note
+    if some occur. Names such as 0, 1, 2 number the columns.
+    """
+    names = first.column_names
+    numbers = [_is_number(name) for name in names]
+    if len(names) < 2 or (all(numbers) and _rise(names)):
+        return
+    occurring = [_occurs(name, first[name]) for name in names]
+    data = sum(a or b for a, b in zip(numbers, occurring, strict=True))
+    if data < max(2, _MANY * len(names)) or not (all(numbers) or any(occurring)):
+        return
+    suspects = [n for n, a, b in zip(names, numbers, occurring, strict=True) if a or b]
+    text = (
+        f"{path}: the first row looks like data, not like names of columns "
+        f"({listed(suspects)})"
+    )
+    if data == len(names) or sum(occurring) > _MANY * len(names):
+        raise ValueError(f"{text}: add a row of names at the top of the file.")
+    warn(f"{text}. It was taken for names: add a row of names if it is data.")
+
+
+def _rise(names: Sequence[str]) -> bool:
+    """Whether names are whole numbers in ascending order."""
+    values = [float(name) for name in names]
+    pairs = zip(values, values[1:], strict=False)
+    return all(v.is_integer() for v in values) and all(a < b for a, b in pairs)
+
+
+def _is_number(text: str) -> bool:
+    with suppress(ValueError):
+        float(text)
+        return text.strip().lower() not in ("nan", "inf", "infinity")
+    return False
+
+
+def _occurs(name: str, column: pa.ChunkedArray) -> bool:
+    """Whether a column has a cell that reads as its name."""
+    if pa.types.is_dictionary(column.type):
+        column = column.cast(column.type.value_type)
+    if pa.types.is_integer(column.type) or pa.types.is_floating(column.type):
+        if not _is_number(name):
+            return False
+        equal = pc.equal(column.cast(pa.float64(), safe=False), float(name))
+    else:
+        equal = pc.equal(column.cast(pa.string()), name.strip())
+    return bool(pc.any(equal).as_py())
