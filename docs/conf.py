@@ -18,12 +18,14 @@ version = release = renyi.__version__
 extensions = [
     "sphinx.ext.autodoc",
     "sphinx.ext.autosummary",
-    "commandline",  # beside this file: the commands, from their parser
-    "mathml",  # beside this file: formulas are shown without the network
+    "commandline",  # in this folder: the commands, from their parser
+    "mathml",  # in this folder: formulas are shown without the network
+    "results_page",  # in this folder: result files as pages
     "numpydoc",
 ]
 html_math_renderer = "mathml"
-exclude_patterns = ["_build"]
+exclude_patterns = ["_build", "study"]
+smartquotes = False  # they would turn "--out" into a dash and "out"
 templates_path = ["_templates"]
 
 autosummary_generate = True
@@ -37,7 +39,7 @@ html_css_files = ["pages.css"]
 html_sidebars = {"**": ["globaltoc.html"]}  # all pages, on every page
 html_theme_options = {
     "navbar_center": [],
-    "show_prev_next": False,
+    "show_prev_next": True,
     "show_toc_level": 2,
 }
 

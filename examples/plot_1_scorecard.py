@@ -2,7 +2,7 @@
 A scorecard as a picture
 ========================
 
-The model is a table of points. To the right a category speaks for the second class, to
+The model is a table of points. A bar to the right is for the second class, a bar to
 the left for the first.
 """
 
@@ -16,8 +16,8 @@ renyi.ScorecardDisplay.from_estimator(clf, n_features=8)
 plt.show()
 
 # %%
-# The features that matter most stand first. All 36 columns together err on 5.9 % of new
-# rows, the best single one on 31.7 %:
+# The most important columns come first. All 36 columns together are expected to be
+# wrong on 5.9 % of new rows. The best single column is wrong on 31.7 %:
 
 certificate = clf.certificate_
 column, alone = certificate.one_feature

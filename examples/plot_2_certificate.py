@@ -1,9 +1,9 @@
 """
-From the estimate to the proven worst case
-==========================================
+From the estimate to the guarantee
+==================================
 
-What is known of a model's error, as a ladder: an estimate for new rows, errors that are
-known exactly, and bounds that hold on every population with the same counts of pairs.
+All error figures of a model on one scale: an estimate for new rows, baselines, and
+guarantees that cover every population with the same pair counts.
 """
 
 import matplotlib.pyplot as plt
@@ -16,7 +16,8 @@ renyi.CertificateDisplay.from_estimator(clf)
 plt.show()
 
 # %%
-# The bound of ``sharp`` is well below the error of the best single column: whatever the
-# columns do beyond pairs, the scorecard is worth more than any one of them.
+# The model answers by the rule ``map``, whose guarantee (36.0 %) is above the error of
+# the best single column (31.7 %). The rule ``sharp`` uses the same points, and answers
+# at random where it is unsure. Its guarantee is 18.0 %. The error to expect is 5.9 %.
 
 print(clf.certificate_)

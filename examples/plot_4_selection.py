@@ -1,9 +1,9 @@
 """
-Few columns, and what they promise
-==================================
+Few columns, and their guarantee
+================================
 
-Columns enter one after the other. The lines show the worst error of the first k columns
-and the maximal correlation that they are sure to have with the class.
+Columns enter one after the other. The lines show the guarantee of the first k columns,
+and a lower bound on their maximal correlation with the class.
 """
 
 import matplotlib.pyplot as plt
@@ -19,4 +19,4 @@ plt.show()
 # Five columns of 36, refitted:
 
 print(selector.features_.tolist())
-print(f"error on these rows {1 - selector.score(X, y):.3f}")
+print(f"error on the training rows {1 - selector.score(X, y):.3f}")

@@ -2,8 +2,8 @@
 Which columns say the same
 ==========================
 
-Maximal correlations of all pairs of columns, from counts of pairs alone. Columns that
-belong together stand side by side.
+Maximal correlations of all pairs of columns, from pair counts. Similar columns are next
+to each other.
 """
 
 import matplotlib.pyplot as plt
@@ -17,6 +17,6 @@ plt.show()
 
 # %%
 # ``education`` and ``education-num`` are one column in two forms, and ``relationship``
-# nearly tells ``marital-status`` and ``sex``.
+# nearly determines ``marital-status`` and ``sex``.
 
 print(renyi.hgr_matrix(m).loc["education", "education-num"].round(3))

@@ -27,7 +27,7 @@ for site in range(8):
 
 fig, ax = plt.subplots()
 sites = range(1, 9)
-ax.plot(sites, alone, "s", label="each site by itself (150 rows)")
+ax.plot(sites, alone, "s", label="each site alone (150 rows)")
 ax.plot(sites, pooled, "o-", label="counts of the first k sites added up")
 ax.set(xlabel="site k", ylabel="error on 796 other rows", ylim=(0, None))
 ax.legend()

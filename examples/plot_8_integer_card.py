@@ -2,8 +2,8 @@
 What rounding to small points costs
 ===================================
 
-Points from 0 to 2, 3, 5 or 10 can be added up by hand. The bound is that of the rounded
-card, and is known for each.
+Points from 0 to 2, 3, 5 or 10 can be added up by hand. Each rounded card has a
+guarantee.
 """
 
 import matplotlib.pyplot as plt
@@ -21,8 +21,8 @@ for points in largest:
     error.append((card.predict(X[test]) != y[test].to_numpy()).mean())
 
 fig, ax = plt.subplots()
-ax.plot(range(6), bound, "o-", label="bound of the card, rule map")
-ax.axhline(clf.certificate_.bounds["map"], ls="--", label="bound before rounding")
+ax.plot(range(6), bound, "o-", label="guarantee of the card")
+ax.axhline(clf.certificate_.bounds["map"], ls="--", label="guarantee before rounding")
 ax.plot(range(6), error, "s-", color="C1", label="error on 210 other rows")
 ax.axhline(
     1 - clf.score(X[test], y[test]), ls="--", color="C1", label="before rounding"

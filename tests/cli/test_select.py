@@ -278,7 +278,7 @@ def test_no_exact_worst_case_is_offered_at_order_2(
     assert "Guarantee: none useful." in told
     assert "--exact" not in told
     assert "3 features of 2 columns each" in told
-    assert "for order 1 only" in bad("certify", "m.json", "m.renyi", "--exact")
+    assert "need order 1" in bad("certify", "m.json", "m.renyi", "--exact")
 
 
 def test_held_out_rows_at_order_2(good: Callable[..., Done]) -> None:

@@ -115,7 +115,7 @@ def test_control_c_while_modules_are_loaded(tmp_path: Path) -> None:
 def test_control_c_at_200_random_moments(
     folder: Path, record_property: pytest.RecordProperty
 ) -> None:
-    """Over all commands; the slowest answer is the figure in docs/reliability.rst."""
+    """Over all commands, at 200 random moments."""
     draw, answers, lasts = random.Random(0), [], {}
     for argv in COMMANDS:  # how long each of them takes, at most
         begun = time.monotonic()

@@ -1,109 +1,158 @@
-"""The pages for users run as a reader would run them, commands and Python in turn.
+"""README and pages run as a reader would run them, commands and Python in turn.
 
-A page has a folder and a session of its own. Lines of ``code-block:: console`` that
-begin with ``$`` are run in this process; what stands below one is what it must print.
-Every ``renyi`` command of the other pages and of the README is at least understood by
-the parser.
+A page has a folder and a session of its own. The folder has the files that the page
+names: those of the small study of genotypes, and the visits of `pages.write_samples`.
 """
 
 from __future__ import annotations
 
-import contextlib
-import doctest
-import io
 import re
-import shlex
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from renyi.cli import main
-from renyi.cli.parser import parser
+from support import pages, warehouses
+from support.pages import Block, blocks, run_command, same_output, typed
+from support.postgres import address_of
+from support.studies import PLINK2, plink2
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
+MADE = ("_build", "auto_examples", "generated", "_templates")  # by Sphinx
+PAGES = [
+    ROOT / "README.md",
+    *(
+        path
+        for path in sorted(DOCS.rglob("*.rst"))
+        if path.relative_to(DOCS).parts[0] not in MADE
+    ),
+]
 GUIDES = [DOCS / "quickstart.rst", *sorted((DOCS / "guides").glob("*.rst"))]
-CONSOLE = re.compile(r"^\.\. code-block:: console\n\n((?:(?:   .*)?\n)+)", re.MULTILINE)
-COMMAND = re.compile(r"^\$ ((?:.*\\\n)*.*)\n((?:(?!\$ ).*\n)*)", re.MULTILINE)
-FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
+
+postgres = warehouses.postgres
 
 
-def blocks(page: str) -> Iterator[tuple[bool, str]]:
-    """Yield what is text with examples, and (True) what is typed into a terminal."""
-    for number, part in enumerate(CONSOLE.split(page)):
-        yield number % 2 == 1, part
+def has_pieces(path: Path) -> bool:
+    text = path.read_text("utf-8")
+    return ">>> " in text or any(block.kind != "text" for block in blocks(text))
 
 
-def typed(block: str) -> list[tuple[str, str]]:
-    """Return the commands of a block, each with what it is said to print."""
-    block = re.sub("^   ", "", block, flags=re.MULTILINE)
-    found = COMMAND.findall(block)
-    return [(re.sub(r"\\\n\s*", "", line), output.strip()) for line, output in found]
+RUNNING = [path for path in PAGES if has_pieces(path)]
 
 
-def run_command(line: str, expected: str) -> None:
-    """Run one command; raise where it fails or prints something else."""
-    name, *arguments = shlex.split(line)
-    assert name == "renyi", line
-    out = io.StringIO()
-    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(out):
-        assert main(arguments) == 0, line
-    same = doctest.OutputChecker().check_output(
-        f"{expected}\n", f"{out.getvalue().strip()}\n", FLAGS
-    )
-    assert not expected or same, f"{line}\n{out.getvalue()}"
-
-
-def run_page(path: Path) -> int:
-    """Run everything on a page, in order; return how many pieces there were."""
-    session: dict[str, object] = {}
-    runner, pieces = doctest.DebugRunner(optionflags=FLAGS), 0
-    for number, (terminal, part) in enumerate(blocks(path.read_text("utf-8"))):
-        if terminal:
-            for line, expected in typed(part):
-                run_command(line, expected)
-                pieces += 1
-            continue
-        name = f"{path.name}, part {number}"
-        test = doctest.DocTestParser().get_doctest(part, session, name, str(path), 0)
-        try:
-            runner.run(test, clear_globs=False)
-        except doctest.DocTestFailure as failure:
-            raise AssertionError(f"{failure.example.source}{failure.got}") from None
-        session.update(test.globs)
-        pieces += len(test.examples)
-    return pieces
-
-
-@pytest.mark.parametrize("path", GUIDES, ids=lambda path: path.stem)
-def test_page_runs(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A folder with the files that pages name, as the current one."""
     monkeypatch.chdir(tmp_path)
-    assert run_page(path) > 5
+    pages.copy_files(DOCS / "study")
+    pages.write_samples()
+    yield tmp_path
+
+
+def name_of(path: Path) -> str:
+    return path.relative_to(ROOT).as_posix()
+
+
+@pytest.mark.parametrize("path", RUNNING, ids=name_of)
+def test_page_runs(path: Path, folder: Path, request: pytest.FixtureRequest) -> None:
+    text = path.read_text("utf-8")
+    address = ""
+    if '$ renyi fit "postgresql://' in text:
+        address = visits_on_a_server(request.getfixturevalue("postgres"))
+    if "$ plink2" in text:
+        if PLINK2 is None:
+            pytest.skip("plink2 is not on the path: make tools")
+        plink2("--bfile", "study", "--export", "vcf", "bgz", "--out", "study")
+    pieces = pages.run_page(path, address)
+    assert pieces > (5 if path in GUIDES else 0)
+
+
+def visits_on_a_server(connection: Any) -> str:
+    """Write the table of visits to a server; return its address."""
+    import pyarrow.csv
+
+    warehouses.load(connection, "visits", pyarrow.csv.read_csv("visits.csv"))
+    return address_of(connection)
+
+
+def test_every_command_of_the_documentation_is_in_a_block_that_runs() -> None:
+    for path in PAGES:
+        for block in blocks(path.read_text("utf-8")):
+            if block.kind == "text":
+                stray = re.findall(
+                    r"^ +\$? ?renyi [a-z]+ .*$", block.text, re.MULTILINE
+                )
+                assert not stray, (name_of(path), stray)
+
+
+def test_readers_see_digits_and_not_dots() -> None:
+    for path in PAGES:
+        shown = re.findall(r"\d\.\.\.|\.\.\. %", path.read_text("utf-8"))
+        assert not shown, (name_of(path), shown)
+
+
+def test_commands_are_at_most_72_columns_wide() -> None:
+    for path in PAGES:
+        for block in blocks(path.read_text("utf-8")):
+            commands = [line for line in block.text.splitlines() if line[:2] == "$ "]
+            wide = [line for line in commands if len(line) > 72]
+            assert block.kind == "text" or not wide, (name_of(path), wide)
 
 
 def test_a_wrong_output_of_a_command_is_noticed() -> None:
     with pytest.raises(AssertionError, match="datasets"):
         run_command("renyi datasets", "none")
-    ((terminal, _), (_, block), *_) = blocks(
+    _, block, _ = blocks(
         "a\n\n.. code-block:: console\n\n   $ renyi datasets\n   none\n\nb\n"
     )
-    assert (terminal, typed(block)) == (False, [("renyi datasets", "none")])
+    assert (block.kind, typed(block.text)) == ("terminal", [("renyi datasets", "none")])
 
 
-def documented() -> list[str]:
-    """Return every command of the other pages and of the README."""
-    pages = [ROOT / "README.md", *sorted(DOCS.glob("*.rst"))]
-    lines: list[str] = []
-    for path in pages:
-        text = re.sub(r"\\\n\s*", "", path.read_text("utf-8"))
-        start = r"   +(?:\$ )?" if path.suffix == ".rst" else ""
-        lines += re.findall(rf"^{start}(renyi [a-z]+ .*)$", text, re.MULTILINE)
-    return lines
+def test_a_fence_is_a_block() -> None:
+    parts = list(blocks("a\n```sh\nrenyi datasets  # all\n```\nb\n```python\n1\n```\n"))
+    assert [part.kind for part in parts] == [
+        "text",
+        "shell",
+        "text",
+        "python",
+        "text",
+    ]
+    assert pages.lines(parts[1].text) == ["renyi datasets"]
+    assert parts[3] == Block("python", "1\n")
 
 
-@pytest.mark.parametrize("line", documented())
-def test_the_parser_knows_every_command(line: str) -> None:
-    _, *arguments = shlex.split(line, comments=True)
-    if "--help" not in arguments:
-        parser().parse_args(arguments)
+@pytest.mark.parametrize(
+    ("shown", "printed", "same"),
+    [
+        ("error 5.9 %", "error 5.9 %", True),
+        ("error 5.9 %", "error 6.0 %", True),
+        ("error 5.9 %", "error 6.1 %", False),
+        ("error 5.9 %", "error 5.91 %", True),
+        ("0.03053751458315312", "0.030537514583153284", True),
+        ("0.0305375", "0.0305385", False),
+        ("3,196 rows", "3,197 rows", False),
+        ("a  1.5\nb", "a 1.5 b", True),
+        ("first\n...\nlast 2.0", "first\nsecond\nlast 2.1", True),
+        ("first\n...\nlast", "first\nsecond", False),
+        ("+0.32", "-0.32", False),
+        ("1.5 and 2.5", "1.5", False),
+    ],
+)
+def test_numbers_may_differ_in_their_last_digit(
+    shown: str, printed: str, same: bool
+) -> None:
+    assert same_output(shown, printed) is same
+
+
+def test_the_study_is_what_its_script_writes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shutil.copy(DOCS / "study" / "make_study.py", tmp_path)
+    import runpy
+
+    runpy.run_path(str(tmp_path / "make_study.py"), run_name="__main__")
+    for file in tmp_path.iterdir():
+        assert file.read_bytes() == (DOCS / "study" / file.name).read_bytes(), file

@@ -102,7 +102,7 @@ def report(
     if card is None and m is not None:
         card = _integer_card(scorecard, m)
     ranking: list[str] = []
-    if counted is not None and not counted.doubtful:
+    if counted is not None and not counted.doubtful and _beats_a_coin(counted):
         ranking = ranking_lines(counted)
     target = fit.target
     others = [] if same else [_OTHER_COUNTS]
@@ -136,6 +136,11 @@ def report(
         "worst": None if bounds is None else _worst(bounds),
     }
     return Report(facts)
+
+
+def _beats_a_coin(c: Certificate) -> bool:
+    """Whether the guarantee at any prevalence is below one half."""
+    return c.any_prevalence is not None and c.any_prevalence < 0.5
 
 
 def _sentences(table: ErrorTable, c: Certificate) -> list[str]:
