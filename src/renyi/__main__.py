@@ -4,6 +4,7 @@ import contextlib
 import os
 import signal
 import sys
+import threading
 
 from renyi.limits import SIGNALS, signal_message
 
@@ -16,7 +17,12 @@ def main() -> int:
             signal.signal(number, _leave)
     from renyi.cli import main as run
 
-    return run(sys.argv[1:])
+    code = run(sys.argv[1:])
+    if any(thread.daemon for thread in threading.enumerate()):
+        # A solver was left behind. If it returned while Python shuts down, its thread
+        # would be ended inside C++ code, which aborts the process.
+        os._exit(code)
+    return code
 
 
 def _open_streams() -> None:

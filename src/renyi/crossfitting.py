@@ -91,15 +91,6 @@ class CrossFit:
     certificate: Certificate
     average: Fit | None
 
-    def answers(self, table: object, random_state: Seed) -> NDArray[Any]:
-        """Return the place of the class of each row of a table."""
-        if self.average is not None:
-            return self.average.answers(self.average.encoder_.transform(table))
-        codes = [fit.encoder_.transform(table) for fit in self.halves]
-        pairs = zip(self.halves, codes, strict=True)
-        first, second = (fit.answers(own) for fit, own in pairs)
-        return np.where(coins(codes, random_state), first, second)
-
 
 def coins(codes: Sequence[NDArray[Any]], random_state: Seed) -> NDArray[np.bool_]:
     """Return whether the first of two models answers each row, by a fair coin."""

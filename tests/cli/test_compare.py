@@ -45,7 +45,7 @@ def test_columns_of_bounds_say_what_is_bounded_where(good, tmp_path):
     assert kinds[first.stop :].strip() == "error in the"
     assert places[first.stop :].split() == ["population", "seconds"]
     page = (tmp_path / "page.html").read_text("utf-8")
-    for head in ("Worst error, same pairs", "Error in the population"):
+    for head in ("Guarantee", "At most"):
         assert head in page
 
 

@@ -203,6 +203,22 @@ def test_whatever_a_library_makes_of_control_c(tmp_path: Path) -> None:
     assert (answer.code, answer.err) == (130, "renyi: interrupted\n")
 
 
+def test_a_solver_that_is_left_behind_cannot_abort_the_process(tmp_path: Path) -> None:
+    """Python does not shut down while its thread may return: that aborts C++ code."""
+    code = (
+        "import atexit, time, renyi.__main__, renyi.cli\n"
+        "from renyi.solvers.programs import in_thread\n"
+        "atexit.register(print, 'shutting down')\n"
+        "def leave(*_):\n"
+        "    print('answer', in_thread(lambda _: time.sleep(60), 0.01))\n"
+        "    return 3\n"
+        "renyi.cli._command = leave\n"
+        "raise SystemExit(renyi.__main__.main())"
+    )
+    answer = stop(begin("datasets", cwd=tmp_path, code=code), 30.0)
+    assert (answer.code, answer.out, answer.err) == (3, "answer None\n", "")
+
+
 def test_handlers_of_a_host_that_is_no_python_stay(
     run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import tempfile
 import tracemalloc
@@ -88,7 +89,7 @@ def test_streams_count_as_rows_in_memory_do(ending: str, case: str, good: Good) 
     )
     assert built("m.renyi") == m
     assert "Dropped 5 rows" in done.err
-    assert "'number' has" in done.err
+    assert re.search(r"'number' .(395|284) different values. may identify", done.err)
 
 
 def test_a_note_on_the_first_rows_says_so(
@@ -98,7 +99,9 @@ def test_a_note_on_the_first_rows_says_so(
     monkeypatch.setattr(files, "_FIRST", 100)
     words = ("t.parquet", "--target", "y", "--id", "id", "--out", "m.renyi")
     told = good("marginals", "build", *words).err
-    assert "'number' has 95 different values in the first 95 rows" in told
+    assert (
+        "'number' (95 different values) may identify rows, going by the first" in told
+    )
 
 
 TARGETS: dict[str, tuple[Any, Any]] = {

@@ -415,3 +415,14 @@ def test_halves_of_different_settings_are_refused() -> None:
     second = Marginals.from_data(X[1::2], y[1::2], encoder=other)
     with pytest.raises(ValueError, match=r"different encoders \(missing"):
         CrossFitClassifier().fit_halves(first, second)
+
+
+@pytest.mark.parametrize("method", ["average", "mixture"])
+@pytest.mark.parametrize("kind", [str, object, "category", "list"])
+def test_answers_have_the_type_of_those_of_a_single_model(method, kind):
+    X, y = load("votes")
+    labels = list(y) if kind == "list" else y.astype(kind)
+    one = RenyiClassifier().fit(X, labels).predict(X)
+    both = CrossFitClassifier(method=method).fit(X, labels).predict(X)
+    assert type(both[0]) is type(one[0])
+    assert both.dtype == one.dtype

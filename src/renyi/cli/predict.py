@@ -20,6 +20,7 @@ import pandas as pd
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from renyi.certificates.heldout import UNKNOWN
 from renyi.cli import inputs, output, streams
 from renyi.cli.output import Facts, Meter, Recorded, Write
 from renyi.cli.parser import WRITTEN, Args
@@ -261,15 +262,17 @@ def _answer_all(
     """Answer batch after batch; return the number of rows, and the errors if known."""
     begun = time.monotonic()
     unseen = np.zeros((2, len(rows.clf.encoder_.single.columns)), np.int64)
+    classes = streams.TargetClasses(rows.clf)
+    texts = np.array([*classes.texts, None], object)  # the last of an unknown class
     count = judged = unknown = wrong = 0
     for X, ids, truth in rows.batches():
         unseen += unseen_cells(rows.clf, X)
         table = _answers(args, rows.clf, X, ids)
         if truth is not None:
-            classes, given = _classes_of(truth, rows.clf)
-            judged += int(given.sum())
-            unknown += int((classes[given] == None).sum())  # noqa: E711, cell by cell
-            wrong += int((_texts(table[PREDICTION]) != classes)[given].sum())
+            present, places = classes.places(truth)
+            judged += len(places)
+            unknown += int((places == UNKNOWN).sum())
+            wrong += int((_texts(table[PREDICTION])[present] != texts[places]).sum())
         write(table)
         count += len(table)
         seconds = max(time.monotonic() - begun, 1e-9)
@@ -373,24 +376,6 @@ def _where(names: Sequence[str], counts: NDArray[np.int64]) -> str:
     most = f"in {names[int(counts.argmax())]!r}"
     columns = np.count_nonzero(counts)
     return most if columns == 1 else f"in {columns:,} columns, most of them {most}"
-
-
-def _classes_of(
-    truth: pa.ChunkedArray, clf: Fit
-) -> tuple[NDArray[Any], NDArray[np.bool_]]:
-    """Return the text of the class that each cell means, and which cells have one.
-
-    It is None where there is no class, and where the model does not know it.
-    """
-    cells = truth.combine_chunks().dictionary_encode()
-    values = cells.dictionary.to_pylist()
-    values = [v if isinstance(v, (str, int, float)) else str(v) for v in values]
-    places = cells.indices.fill_null(len(values)).to_numpy()
-    labels = clf.classes_.tolist()
-    texts = np.array([*inputs.known_classes(values, labels), None], object)
-    missing = missing_texts(clf.encoder_.missing)
-    given = [v == v and label_text(v) not in missing for v in values]
-    return texts[places], np.array([*given, False])[places]
 
 
 def _texts(predictions: pd.Series) -> NDArray[Any]:

@@ -276,9 +276,10 @@ class TargetClasses:
     def __init__(self, fit: Fit) -> None:
         self._labels = fit.classes_.tolist()
         self._missing = missing_texts(fit.encoder_.missing)
-        self._place = {label_text(each): k for k, each in enumerate(self._labels)}
-        texts = any(isinstance(label, str) for label in self._labels)
-        self.kind = "label" if texts else "figure"
+        self.texts = [label_text(label) for label in self._labels]
+        self._place = {text: k for k, text in enumerate(self.texts)}
+        has_texts = any(isinstance(label, str) for label in self._labels)
+        self.kind = "label" if has_texts else "figure"
         self.unknown: set[str] = set()  # texts of other classes that rows have
 
     def places(
