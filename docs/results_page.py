@@ -8,6 +8,7 @@ import re
 from pathlib import Path
 
 from docutils import nodes
+from docutils.parsers.rst import directives
 from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 
@@ -69,15 +70,18 @@ def _piece(piece: str) -> str:
 
 
 class Results(SphinxDirective):
-    """One result file; the argument is its path in the checkout."""
+    """One result file: its path in the checkout, and a title to use instead."""
 
     required_arguments = 1
+    option_spec = {"title": directives.unchanged}
 
     def run(self) -> list[nodes.Node]:
         """Put the file in the place of the directive."""
         file = ROOT / self.arguments[0]
         self.env.note_dependency(str(file))
         text = file.read_text(encoding="utf-8")
+        if "title" in self.options:
+            text = re.sub(r"\A# .*", f"# {self.options['title']}", text)
         self.state_machine.insert_input(["", *converted(text), ""], str(file))
         return []
 

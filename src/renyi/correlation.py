@@ -39,7 +39,10 @@ _COPIES = 6  # copies of a table that its decomposition needs
 
 @dataclass(frozen=True, eq=False)
 class HGR:
-    """Maximal correlation and the functions that attain it; ``float()`` gives rho.
+    """Maximal correlation of two columns, and the functions that attain it.
+
+    The functions give each category a number, such that the two columns of numbers are
+    as correlated as possible. ``float()`` returns the correlation rho alone.
 
     Parameters
     ----------
@@ -48,6 +51,21 @@ class HGR:
     f, g : Series
         Values of the maximising functions by category, with mean 0 and variance 1; NaN
         for a category of probability 0. Both are 0 if a column has a single category.
+
+    See Also
+    --------
+    hgr : Compute it from two columns.
+    hgr_table : Compute it from a table of counts.
+
+    Examples
+    --------
+    >>> import renyi
+    >>> X, y = renyi.datasets.load("votes")
+    >>> result = renyi.hgr(X["physician-fee-freeze"], y)
+    >>> round(float(result), 3)
+    0.914
+    >>> len(result.f), len(result.g)
+    (3, 2)
     """
 
     rho: float
@@ -71,10 +89,22 @@ class HGR:
 def hgr_table(P: ArrayLike) -> HGR:
     """Compute the maximal correlation of a table of counts or probabilities.
 
+    The result is 0 if rows and columns of the table are independent, and 1 if a
+    function of the rows equals a function of the columns. Use it for a published table.
+
     Parameters
     ----------
     P : array or frame of shape (categories of x, categories of y)
         Nonnegative, not all zero; it need not sum to 1.
+
+    Returns
+    -------
+    HGR
+        The correlation and the functions that attain it.
+
+    See Also
+    --------
+    hgr : Compute it from two columns.
 
     Examples
     --------
@@ -96,7 +126,7 @@ def hgr_table(P: ArrayLike) -> HGR:
         )
     if not np.isfinite(table).all() or table.min(initial=0) < 0 or not table.any():
         raise ValueError(
-            "P must hold finite counts that are not negative and not all zero."
+            "P must contain finite counts that are not negative and not all zero."
         )
     frame = P if isinstance(P, pd.DataFrame) else pd.DataFrame(table)
     table = np.asarray(frame, np.float64) / table.max()  # so that no sum overflows
@@ -141,14 +171,19 @@ def _reflected(unit: Floats, M: Floats, missing: int = 0) -> Floats:
 def hgr(x: ArrayLike, y: ArrayLike) -> HGR:
     """Compute the maximal correlation of two columns of equal length.
 
-    Numbers are cut into bins, and missing cells are a category.
+    It measures any dependence between categories, not only a linear one: 0 means
+    independent. Numbers are cut into bins, and missing cells are a category.
+
+    See Also
+    --------
+    hgr_matrix : Compute it for all pairs of columns.
+    hgr_table : Compute it from a table of counts.
 
     Examples
     --------
     >>> import renyi
     >>> X, y = renyi.datasets.load("votes")
-    >>> from renyi.correlation import hgr
-    >>> round(float(hgr(X["physician-fee-freeze"], y)), 3)
+    >>> round(float(renyi.hgr(X["physician-fee-freeze"], y)), 3)
     0.914
     """
     import pandas as pd
@@ -198,14 +233,18 @@ def _codes(column: object, name: str) -> tuple[Any, NDArray[Any]]:
 def hgr_matrix(data: object) -> pd.DataFrame:
     """Compute the maximal correlation of all pairs of columns.
 
-    NaN where the marginals lack the pair; 0 for a column with a single category.
+    Use it to find columns that say the same. A cell is NaN if the marginals lack the
+    pair. A column with a single category has the correlation 0.
+
+    See Also
+    --------
+    HGRDisplay : Plot the matrix as a clustered map.
 
     Examples
     --------
     >>> import renyi
     >>> X, y = renyi.datasets.load("votes")
-    >>> from renyi.correlation import hgr_matrix
-    >>> matrix = hgr_matrix(X[["crime", "immigration", "mx-missile"]])
+    >>> matrix = renyi.hgr_matrix(X[["crime", "immigration", "mx-missile"]])
     >>> matrix.loc["crime"].round(2).tolist()
     [1.0, 0.18, 0.56]
     """
@@ -237,7 +276,7 @@ def hgr_matrix(data: object) -> pd.DataFrame:
 
 
 def ranking(m: Marginals) -> pd.Series:
-    """Maximal correlation of every feature with the target, the largest first."""
+    """Return the maximal correlation of each feature with the target, largest first."""
     import pandas as pd
 
     _check_marginals(m)
@@ -261,6 +300,10 @@ def hgr_lower_bound(m: Marginals, features: Iterable[str] | None = None) -> floa
     features : iterable of str, optional
         Names of features, or one name (default: all).
 
+    See Also
+    --------
+    hgr : Compute the correlation of two columns.
+
     Examples
     --------
     >>> import renyi
@@ -283,7 +326,7 @@ def _check_marginals(m: object) -> None:
 
 
 def canonical_correlation(Q: Floats, F: Floats, priors: Floats) -> float:
-    """First canonical correlation of W and e_Y: ``σ_max((Q_c⁺)^½ F_c D^{-½})``."""
+    """Return the canonical correlation ``σ_max((Q_c⁺)^½ F_c D^{-½})`` of W and e_Y."""
     if not len(Q):
         return 0.0
     mu = np.diag(Q)

@@ -1,8 +1,8 @@
-"""Cross-fitting: two models, each trained on half of the rows, judged by the other.
+"""Cross-fitting: train two models on halves of the rows, evaluate each on the other.
 
-Bins, rare labels and the penalty of a model are learned from its own half alone. What
-is deployed is the scorecard of the mean scores (an average), or a fair coin that says
-which of the two models answers (a mixture). The proofs are in
+Bins, rare labels and the penalty of a model are learned from its own half alone. The
+deployed model is the scorecard of the mean scores (an average), or a fair coin that
+chooses which of the two models answers (a mixture). The proofs are in
 `renyi.certificates.heldout`.
 """
 
@@ -56,12 +56,12 @@ WEIGHTED = (
     "weights. Leave the weights out, or train one model on all rows, which certifies "
     "the weighted marginals."
 )
-_LEAST_ROWS = 4  # two to train each model, two to judge it
+_LEAST_ROWS = 4  # two to train each model, two to evaluate it
 
 
 @dataclass(frozen=True)
 class CrossFitSettings:
-    """How halves are made and what is deployed; see `CrossFitClassifier`."""
+    """The parameters of cross-fitting; see `CrossFitClassifier`."""
 
     method: str = "average"
     confidence: float = 0.95
@@ -75,7 +75,7 @@ class CrossFitSettings:
 
 @dataclass(frozen=True, eq=False)
 class CrossFit:
-    """Two models that certify each other.
+    """Two models, each evaluated on the rows of the other.
 
     Parameters
     ----------
@@ -103,7 +103,7 @@ def coins(codes: Sequence[NDArray[Any]], random_state: Seed) -> NDArray[np.bool_
 
 
 class Half(NamedTuple):
-    """Half of the rows: the table, and the places of the classes."""
+    """Half of the rows: the table, and the positions of the classes."""
 
     table: Any
     y: Places
@@ -117,7 +117,7 @@ def cross_fit_table(
     settings: Settings,
     how: CrossFitSettings,
 ) -> CrossFit:
-    """Split a table at random, train on each half, and certify by the other.
+    """Split a table at random, train on each half, and evaluate on the other.
 
     Parameters
     ----------
@@ -176,7 +176,8 @@ def _encoded(
     try:
         return [settings.fit_transform(half.table) for half in halves]
     except ValueError:
-        settings.fit_transform(table)  # an identifier may be one of the half by chance
+        # Reject identifiers of the whole table: a half may have one by chance.
+        settings.fit_transform(table)
         return [
             settings.fit_transform(half.table, refuse_identifiers=False)
             for half in halves
@@ -184,9 +185,9 @@ def _encoded(
 
 
 def judged_half(fit: Fit, rows: Half) -> JudgedHalf:
-    """Return a model on rows that it has not seen."""
+    """Return the results of a model on rows that it has not seen."""
     card = fit.scorecard_
-    # An unseen label has a value even where answers are refused.
+    # An unseen label gets the mean points, even if `predict` would reject it.
     encoder = replace(card.encoder, unseen="mean")
     codes = encoder.transform(rows.table)
     n = len(rows.y)
@@ -205,7 +206,7 @@ def judged_half(fit: Fit, rows: Half) -> JudgedHalf:
 def cross_fit_counts(
     first: Marginals, second: Marginals, settings: Settings, how: CrossFitSettings
 ) -> CrossFit:
-    """Train on the marginals of each of two halves, and certify by the other."""
+    """Train on the marginals of each of two halves, and evaluate on the other."""
     if how.method != "average":
         raise InputError(
             "A mixture needs rows to count errors on: use {method}, or fit rows.",
@@ -234,7 +235,7 @@ def cross_fit_counts(
 
 
 def _check_half(m: object) -> None:
-    """Raise an error if marginals prove nothing as one of two halves."""
+    """Raise an error if marginals cannot be one of two halves."""
     if not isinstance(m, Marginals):
         raise TypeError(f"fit_halves takes Marginals, not a {type(m).__name__}.")
     if m.weighted:
@@ -280,20 +281,20 @@ def _repetitions(m: Marginals) -> int:
 
 
 def _may_contain(part: Marginals, whole: Marginals) -> bool:
-    """Whether the rows of one may be among those of the other, by their counts."""
+    """Return whether one may contain the rows of the other, by their counts."""
     try:
         return (whole - part).n > 0
     except ValueError:
         return False
 
 
-# ---- what both have in common
+# ---- shared by rows and counts
 
 
 def _with_decisions_unmoved(
     settings: Settings, n_classes: int, instead: str | None
 ) -> Settings:
-    """Return settings whose calibration moves no decision of an average.
+    """Return settings whose calibration changes no decision of an average.
 
     The bounds of an average are about scores as they were fitted.
     """

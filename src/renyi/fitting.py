@@ -337,8 +337,8 @@ class Fit:
         if majority is None or majority[0] not in labels or not 0 < majority[1] < 1:
             raise InputError(
                 "{prevalence} cannot be applied: this model does not store the shares "
-                "of the classes in training, as is the case for models trained with a "
-                "confidence: train one without.",
+                "of the classes in training, as is the case for the mean of two "
+                "halves: train one model on all rows.",
                 prevalence=prevalence,
             )
         label, others = majority

@@ -170,7 +170,7 @@ class ScorecardDisplay(_Display):
 
     Notes
     -----
-    :doc:`/plots` shows all displays.
+    Guide: :doc:`/plots`.
 
     Examples
     --------
@@ -321,7 +321,7 @@ class CertificateDisplay(_Display):
 
     Notes
     -----
-    :doc:`/certificates` explains which figure to quote.
+    Guide: :doc:`/which-number`.
 
     Examples
     --------
@@ -564,7 +564,7 @@ class PathDisplay(_Display):
 
     Notes
     -----
-    :doc:`/selection` explains the path.
+    Guide: :doc:`/selection`.
 
     Examples
     --------
@@ -681,7 +681,7 @@ class HGRDisplay(_Display):
 
     Notes
     -----
-    :doc:`/plots` shows all displays.
+    Guide: :doc:`/plots`.
 
     Examples
     --------

@@ -70,6 +70,10 @@ def write_proof(
         The latter needs a worst distribution with exactly these counts. It is missing
         if none was found, or if rounding cannot be corrected.
 
+    See Also
+    --------
+    certify : Compute the bounds.
+
     Examples
     --------
     >>> import os, renyi, tempfile

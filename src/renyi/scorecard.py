@@ -115,7 +115,7 @@ class Scorecard:
 
     Notes
     -----
-    :doc:`/exports` shows how to use a scorecard without this package.
+    Guide: :doc:`/exports`.
 
     Examples
     --------

@@ -1,17 +1,16 @@
 r"""Selecting: choose features by Algorithm 1, then refit a model on them.
 
-*How many features.* That depends on one number, the penalty λ. It follows from what the
-user knows: a number of features, a cap on the certified error, λ itself, or nothing at
-all. Then it is chosen by cross-validation, or, where there are no rows to hold out, the
-number of features is, by generalised cross-validation of the refits of the first
-1, 2, … features.
+*How many features.* That depends on one number, the penalty λ. The user may give a
+number of features, a cap on the certified error, or λ itself. Otherwise λ is chosen by
+cross-validation. If there are no rows to leave out, the number of features is chosen
+instead, by generalised cross-validation of the refits of the first 1, 2, … features.
 
-*Folds.* Rows are assigned to folds at random, class by class. From counts, no fold is
-trained on rows: counts add up, so that those of the training part are a difference,
-``Q_train = (n Q − n_f Q_f)/(n − n_f)``, and the held-out risk of any points needs only
-the counts of the fold. A row of weight 2 is two rows, which may fall into different
-folds. The folds depend on the rows and the seed, not on their order, nor on whether a
-row is weighted or repeated.
+*Folds.* Rows are assigned to folds at random, class by class. With pair counts, a fold
+needs no rows for training. The counts of the training part are a difference,
+``Q_train = (n Q − n_f Q_f)/(n − n_f)``. The held-out risk of any points needs only the
+counts of the fold. A row of weight 2 is two rows, which may be in different folds. The
+folds depend on the rows and the seed. They depend neither on the order of rows, nor on
+whether a row is weighted or repeated.
 """
 
 from __future__ import annotations
@@ -64,7 +63,7 @@ Places = NDArray[np.int64]
 
 _FOLD_TOL = 1e-3
 _GCV_GRID = np.logspace(-8, 1, 10)
-# Beyond this many copies of rows, rows are assigned whole whatever they weigh.
+# Beyond this many copies of rows, each row is in one fold, whatever its weight.
 _MOST_COPIES = 10_000_000
 _DUST = 1e-9
 
@@ -120,7 +119,7 @@ class SelectionSettings:
 
     def refit_settings(self, n_classes: int) -> Settings:
         """Return the settings of the refit."""
-        # With more than two classes, scores that were not mapped promise more.
+        # With more than two classes, calibration would raise the guarantee.
         plain = self.max_error is not None and n_classes > 2
         return Settings(
             order=self.order,
@@ -196,7 +195,7 @@ def select_counts(m: Marginals, settings: SelectionSettings) -> Selection:
 
 
 class _Chooser:
-    """The choice of features of one problem; `path` grows where that is needed."""
+    """The choice of features of one problem; `path` is extended if necessary."""
 
     path: PathResult
 
@@ -217,7 +216,7 @@ class _Chooser:
         self.cv: CrossValidation | None = None
 
     def selection(self) -> Selection:
-        """Choose the features, refit on them, and return what came of it."""
+        """Choose the features, refit on them, and return the selection."""
         n_features = self.settings.n_features
         if n_features is not None and n_features > len(self.names):
             raise InputError(
@@ -242,7 +241,7 @@ class _Chooser:
         )
 
     def _follow(self, at_least: int) -> None:
-        """Compute the path, down to so many features."""
+        """Compute the path, down to the given number of features."""
         self.path = entry_path(
             self.problem,
             self.names,
@@ -281,7 +280,7 @@ class _Chooser:
                 f"{{penalty}} selects no feature. Choose one below {grid[0]:.4g}.",
                 penalty=settings.penalty,
             )
-        # The same penalties as ever above it, so that features enter where they do.
+        # Above it the penalties stay the same, so that the order of entry does as well.
         return grid_down_to(grid, least)
 
     def _first(self, k: int) -> tuple[Places, float]:
@@ -289,18 +288,18 @@ class _Chooser:
         return self.path.places[:k], float(self.path.lambdas[k - 1])
 
     def _active(self, penalty: float) -> tuple[Places, float]:
-        """Return the features with points at a penalty, or the first, and it."""
+        """Return the features with points (or the first), and the penalty."""
         path = self.path
         where = int(np.abs(path.lasso.lambdas - penalty).argmin())
         active = path.lasso.active[where, path.places] & ~np.isnan(path.lambdas)
         return (path.places[active], penalty) if active.any() else self._first(1)
 
     def _fewest(self, cap: float) -> int:
-        """Return the least number of features with a certified error of `cap`."""
+        """Return the smallest number of features with a guarantee of at most `cap`."""
         own = self.settings.rule
         rule = "map" if own == "map" else "sharp"
         while True:
-            # No refit on these features does better than the one of the path.
+            # No refit on these features is better than the one of the path.
             for k in (np.flatnonzero(self.path.bounds[rule] <= cap) + 1).tolist():
                 fit = self.refit(np.sort(self.path.places[:k]))
                 if fit.certificate_.bounds[own] <= cap:
@@ -341,7 +340,7 @@ class _Chooser:
 
 
 def _part_of(encoder: Encoder, places: Places) -> Encoder:
-    """Return the encoder of some features, and of no columns but theirs."""
+    """Return the encoder of some features, with only the columns that they use."""
     columns = encoder.columns.take(places.tolist())
     if not isinstance(encoder, TupleEncoder):
         return replace(encoder, columns=columns)
@@ -369,22 +368,23 @@ class CrossValidation(NamedTuple):
         The penalties, falling.
     risks, standard_errors : ndarray of shape (L,)
         Mean held-out γ, and the standard errors of these means, over the folds.
-    mistakes : ndarray of shape (L,)
-        Share of held-out rows that the rule map gets wrong, without any refit.
+    error_rates : ndarray of shape (L,)
+        Error rate of the rule map on held-out rows, without any refit.
     n_folds : int
-        Number of folds; fewer than were asked for if there are not as many rows.
+        Number of folds; fewer than requested if there are not as many rows.
     """
 
     lambdas: Floats
     risks: Floats
     standard_errors: Floats
-    mistakes: Floats
+    error_rates: Floats
     n_folds: int
 
     def best(self, one_error: bool = False) -> int:
-        """Return the place of the penalty of least risk, the largest among equals.
+        """Return the index of the penalty of least risk, the largest among equals.
 
-        With `one_error`, the largest whose risk is within a standard error of that.
+        With `one_error`, it is the largest penalty with a risk within one standard
+        error of the least.
         """
         least = int(self.risks.argmin())
         room = self.standard_errors if one_error else 1e-9 * np.abs(self.risks)
@@ -392,7 +392,7 @@ class CrossValidation(NamedTuple):
 
 
 def assign_folds(rows: RowsProblem, n_folds: int, random_state: Seed = 0) -> Floats:
-    """Return the weight of every row in every fold, as many as rows at most."""
+    """Return the weight of every row in every fold; at most one fold per row."""
     n = len(rows.y)
     sample_weight = np.ones(n) if rows.sample_weight is None else rows.sample_weight
     copies = np.ceil(np.maximum(sample_weight, 1)).astype(np.int64)

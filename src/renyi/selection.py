@@ -79,6 +79,10 @@ _MOST_CATEGORIES = 10_000  # all their pairs take 0.8 GB
 class PathResult:
     """Features in order of entry, with figures for the first k of them.
 
+    `frame` returns the path as a table, `plot` as a figure, ``print`` as text. The
+    guarantees in `bounds` cover every population with the same pair counts; they do not
+    account for the selection.
+
     Parameters
     ----------
     entries : tuple of str
@@ -108,7 +112,9 @@ class PathResult:
     `gamma`, `hgr` and `bounds` come from refits on all pairs of categories. They are
     NaN if the features have more than 10,000 categories.
 
-    `frame` returns the path as a table, `plot` as a figure, ``print`` as text.
+    See Also
+    --------
+    selection_path : Compute a path.
 
     Examples
     --------
@@ -205,6 +211,10 @@ def selection_path(
 ) -> PathResult:
     """Compute the path of features over falling penalties, from marginals alone.
 
+    The path ranks the features: the larger the penalty at which a feature enters, the
+    earlier it comes. For the first k features it also has the guarantee of a refitted
+    model, so that you can see how many features are worthwhile.
+
     Parameters
     ----------
     m : Marginals
@@ -225,6 +235,15 @@ def selection_path(
     Returns
     -------
     PathResult
+
+    See Also
+    --------
+    RenyiSelector : Select features, and train on them.
+    PathDisplay : Plot the path.
+
+    Notes
+    -----
+    Guide: :doc:`/selection`.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""A model's bounds beside what any rule could promise, and the sentence of both."""
+"""A model's bounds, what any rule could guarantee, and the sentence about both."""
 
 from __future__ import annotations
 

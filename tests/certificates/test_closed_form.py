@@ -1,4 +1,4 @@
-"""The guarantees themselves, on random joint tables, with linear programs as judge.
+"""The guarantees themselves, checked by linear programs on random joint tables.
 
 For every z, good or bad, no distribution with the table's pairwise marginals may make a
 rule err more often than its certificate says.

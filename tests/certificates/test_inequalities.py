@@ -1,8 +1,8 @@
 """The theory's inequalities as properties of random joint tables, two to four classes.
 
 Every side is computed from the table by the formulas themselves, with the linear
-programs of `joints` as judge; what the library says of the same table is held against
-it. Tables have many empty cells, or are drawn without structure, with additive or with
+programs of `joints` as a check. The library's figures for the same table must agree.
+Tables have many empty cells, or are drawn without structure, with additive or with
 logistic conditionals.
 """
 

@@ -1,4 +1,4 @@
-"""Proofs: exact numbers beside those of certify, tiny tables, and hostile files."""
+"""Proofs: exact numbers compared with certify, tiny tables, and hostile files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Certified AUC and error at other shares of two classes, with programs as judge.
+"""Certified AUC and error at other shares of two classes, checked by programs.
 
 No member of the ambiguity set that linear programs find may rank worse than `auc` says,
 or err more at another prevalence than `error_at` says.

@@ -1,4 +1,4 @@
-"""The command compare: what it prints and writes, and what it refuses."""
+"""The command compare: what it prints and writes, and what it rejects."""
 
 from __future__ import annotations
 

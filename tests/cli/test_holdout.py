@@ -17,7 +17,11 @@ import renyi
 from renyi.cli import fit as fit_command
 from renyi.sources import arrow, csv
 from renyi.sources.run import Split
+from support import warehouses
 from support.commandline import FIT, Done, save, save_databases, table
+from support.postgres import address_of
+
+postgres = warehouses.postgres
 
 CONFIDENCE = ("--id", "id", "--confidence", "0.9")
 COLUMNS = ["colour", "size", "length"]
@@ -158,6 +162,28 @@ def test_every_source_gives_the_same_model(
         found = document()
         assert found["scorecard"] == expected["scorecard"], names
         assert found["heldout"] == expected["heldout"], names
+
+
+def test_rows_of_a_server_are_read_once(postgres: Any, good: Good) -> None:
+    """In the order of the first reading, which a second one need not have."""
+    frame = table(400)
+    postgres.execute(
+        "CREATE TABLE visits "
+        "(id text, colour text, size integer, length float8, y text)"
+    )
+    with postgres.cursor() as cursor:
+        rows = frame.astype(object).to_numpy().tolist()
+        cursor.executemany("INSERT INTO visits VALUES (%s, %s, %s, %s, %s)", rows)
+    postgres.commit()
+    where = ("--table", "visits", "--where", "size < 5")
+    told = good("fit", address_of(postgres), *where, *FIT, *CONFIDENCE, "--json").json
+    some = frame[frame["size"] < 5]
+    held = heldout_rows(len(some))
+    X, y = some[COLUMNS], some["y"]
+    clf = renyi.RenyiClassifier().fit(X[~held], y[~held])
+    expected = renyi.certify(clf, X[held], y[held], confidence=0.9)
+    assert told["heldout"]["bounds"] == expected.bounds
+    assert told["rows"] == (~held).sum()
 
 
 def test_a_condition_and_several_files(good: Good) -> None:

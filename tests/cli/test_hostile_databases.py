@@ -1,4 +1,4 @@
-"""Database files from strangers reach nothing but what they hold."""
+"""Untrusted database files reach nothing outside of themselves."""
 
 from __future__ import annotations
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import argparse
+import re
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 
 import pytest
 
 from renyi.cli.parser import Place, parser
-from support.commandline import Done
+from support.commandline import Done, save, table
 
 Named = tuple[str, argparse.Action]
 
@@ -88,3 +89,36 @@ def test_help_of_fit_fits_a_screen() -> None:
         if isinstance(action, argparse._SubParsersAction)
     )
     assert len(fit.format_help().splitlines()) <= 50
+
+
+REPR = re.compile(
+    r"<[A-Z]\w+[ .]|\b(array|frozenset|Index|Timestamp|dtype|PosixPath)\b[(=:]"
+    r"|\bnp\.\w|, None\b|\bNone,"
+)
+
+
+def test_no_command_prints_a_python_repr(good: Callable[..., Done]) -> None:
+    frame = table().assign(truth=[True, False] * 100)
+    place = save(frame)
+    build = ("marginals", "build", place, "--target", "y", "--id", "id")
+    texts = [
+        good("fit", place, "--target", "y", "--id", "id", "--out", "m"),
+        good(*build, "--out", "a.renyi"),
+        good("marginals", "merge", "a.renyi", "m.renyi", "-o", "b.renyi"),
+        good("marginals", "subtract", "b.renyi", "a.renyi", "-o", "c.renyi"),
+        good("marginals", "show", "a.renyi"),
+        good("marginals", "show", "a.renyi", "--pair", "truth", "y"),
+        good("certify", "m.json", "m.renyi"),
+        good("certify", "m.json", "--rows", place),
+        good("verify", "m.json", "m.renyi"),
+        good("minimax", "a.renyi", "--level", "lp"),
+        good("hgr", "a.renyi", "--matrix"),
+        good("select", "a.renyi", "--n-features", "2"),
+        good("predict", "m.json", place, "--proba"),
+        good("export", "m.json", "--points", "3"),
+        good("report", "m.json"),
+        good("datasets"),
+    ]
+    for done in texts:
+        assert not REPR.search(done.out + done.err), REPR.search(done.out + done.err)
+    assert "Wrote a.renyi: Marginals of 200 rows" in texts[1].out

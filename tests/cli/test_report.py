@@ -1,4 +1,4 @@
-"""The command report: a page and its record, and what it refuses."""
+"""The command report: a page and its record, and what it rejects."""
 
 from __future__ import annotations
 

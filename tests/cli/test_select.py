@@ -58,7 +58,7 @@ def test_cross_validation_is_told(good: Callable[..., Done]) -> None:
     assert done["path"][0]["feature"] == "physician-fee-freeze"
     text = flat(good("select", "votes").out)
     assert f"5-fold cross-validation, {known.cv_.risks.min():.4f}, is the least" in text
-    best = known.cv_.mistakes[known.cv_.risks.argmin()]
+    best = known.cv_.error_rates[known.cv_.risks.argmin()]
     assert f"{100 * best:.1f} % of the rows left out" in text
 
 

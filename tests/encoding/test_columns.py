@@ -1,4 +1,4 @@
-"""Descriptions of columns: equality, union, and plain forms from strangers."""
+"""Descriptions of columns: equality, union, and untrusted plain forms."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Calibrated classifiers: the same model on every road, and what it may not change."""
+"""Calibrated classifiers: the same model by every input path, and what stays."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""RenyiClassifier: one answer by every road, and sentences for what cannot be done."""
+"""RenyiClassifier: one answer by every input path, and clear error messages."""
 
 from __future__ import annotations
 

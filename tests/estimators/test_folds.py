@@ -65,7 +65,7 @@ def test_held_out_risk_against_refits_on_the_rows_of_folds(n, n_classes):
             best = s.argmax(axis=1) if n_classes > 2 else s[:, 0] > 0
             wrong[k] += (best != y[fold]).sum()
     np.testing.assert_allclose(tried.risks, total / n, rtol=2e-2)
-    np.testing.assert_allclose(tried.mistakes, wrong / n, atol=2.5 / n)
+    np.testing.assert_allclose(tried.error_rates, wrong / n, atol=2.5 / n)
     best = np.flatnonzero(selector.path_.lasso.lambdas == selector.penalty_)[0]
     active = selector.path_.lasso.active[best]
     if active.any():

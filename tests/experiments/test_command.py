@@ -1,4 +1,4 @@
-"""``python -m experiments.table1``: each in small, resumed, and refused."""
+"""``python -m experiments.table1``: each experiment small, resumed, and rejected."""
 
 from __future__ import annotations
 

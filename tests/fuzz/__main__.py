@@ -4,7 +4,7 @@
     PYTHONPATH=tests python -m fuzz --replay fuzz-found/csv-123.csv
 
 A child tries one case after the other; a case is made from its format and number alone.
-An error that is no refusal in words, an accepted falsehood, a crash, more than 10
+An error without a clear message, an accepted falsehood, a crash, more than 10
 seconds or more than 1 GB is a finding: its file and what happened are written to
 ``fuzz-found``, with the command that tries it again.
 """

@@ -1,7 +1,7 @@
 """Targets: for every format seeds, mutations, and what a file that is read must be.
 
-A file is refused in words (`ValueError`, `TypeError`, an error of the system), or what
-it gives is consistent: else a `FalsehoodError` is raised.
+A file is rejected with a message (`ValueError`, `TypeError`, an error of the system),
+or its contents are consistent. Otherwise a `FalsehoodError` is raised.
 """
 
 from __future__ import annotations

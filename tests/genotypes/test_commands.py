@@ -37,7 +37,7 @@ def test_fit_says_what_was_loaded_left_and_learned(good, study):
         "--maf: ",
         "class 1: 30, class 2: 30",
         "AUC",
-        "No bound is shown",
+        "No guarantee is shown",
         "Next: renyi genotypes predict run1.json",
     ):
         assert words in done.out

@@ -1,4 +1,4 @@
-"""Digests: the same for the same data, whatever road they came by, else different."""
+"""Digests: equal for the same data by any input path, otherwise different."""
 
 from __future__ import annotations
 

@@ -42,6 +42,16 @@ def test_modules_beside_the_papers_letters_exist() -> None:
         assert (ROOT / "src" / "renyi" / name).exists() or (ROOT / name).exists(), name
 
 
+def test_every_result_file_has_a_page() -> None:
+    pages = "".join(path.read_text("utf-8") for path in (ROOT / "docs").rglob("*.rst"))
+    named = re.findall(r"^\.\. results:: (\S+)$", pages, re.MULTILINE)
+    assert len(named) > 20
+    for name in named:
+        assert (ROOT / name).is_file(), name
+    tables = (ROOT / "experiments" / "results").glob("*/table.md")
+    assert {path.relative_to(ROOT).as_posix() for path in tables} <= set(named)
+
+
 def test_modules_that_contributors_are_sent_to_exist() -> None:
     page = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
     rows = re.findall(

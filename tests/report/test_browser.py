@@ -1,4 +1,4 @@
-"""The report in real Chromium: driven by keys and clicks, beside `predict_proba`."""
+"""The report in real Chromium: keys and clicks, compared with `predict_proba`."""
 
 from __future__ import annotations
 

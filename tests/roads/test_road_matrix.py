@@ -1,4 +1,4 @@
-"""Every road × every property: the same marginals, or an error about the same name."""
+"""Every input path × every property: the same marginals, or the same error."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every type of Arrow on every road, as feature and as target: the same labels."""
+"""Every Arrow type by every input path, as feature and as target: the same labels."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Theta and the rules made of p-tilde (Theorems 1 and 2), with programs as judge."""
+"""Theta and the rules made of p-tilde (Theorems 1 and 2), checked by programs."""
 
 from __future__ import annotations
 

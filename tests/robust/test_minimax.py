@@ -1,6 +1,6 @@
 """The minimax problem: its value, and the rules, distributions and texts it leaves.
 
-The linear programs of joints.py are the judge.
+The linear programs of joints.py check the results.
 """
 
 from __future__ import annotations

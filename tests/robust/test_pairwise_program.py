@@ -1,4 +1,4 @@
-"""Bounds of polynomial size on the worst case: all outcomes of small tables judge."""
+"""Worst-case bounds of polynomial size, checked on all outcomes of small tables."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Worst case of a given rule: linear programs over all outcomes are the judge."""
+"""Worst case of a given rule, checked by linear programs over all outcomes."""
 
 from __future__ import annotations
 

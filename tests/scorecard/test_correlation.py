@@ -208,7 +208,7 @@ def test_what_is_no_table_is_refused(table):
     [[[1, -1]], [[1, np.nan]], [[np.inf, 1]], [[0, 0], [0, 0]], np.ones((0, 2))],
 )
 def test_what_is_no_count_is_refused(table):
-    with pytest.raises(ValueError, match="P must hold finite counts"):
+    with pytest.raises(ValueError, match="P must contain finite counts"):
         hgr_table(table)
 
 

@@ -1,4 +1,4 @@
-"""Ridge: every road against plain least squares on the one-hot rows."""
+"""Ridge: every solver against plain least squares on the one-hot rows."""
 
 from __future__ import annotations
 

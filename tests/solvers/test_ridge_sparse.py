@@ -1,4 +1,4 @@
-"""Tables with large features: the same fit, from sparse counts, as the dense road's."""
+"""Tables with large features: sparse counts give the same fit as dense ones."""
 
 import numpy as np
 import pandas as pd

@@ -1,4 +1,4 @@
-"""Tallies: every road equals counting all rows in memory, to the last count."""
+"""Tallies: every input path equals counting all rows in memory, exactly."""
 
 from __future__ import annotations
 

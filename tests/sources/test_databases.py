@@ -152,7 +152,7 @@ def test_a_password_reaches_no_output(
     assert "postgres:***@" in Path("m.log").read_text()
 
 
-def test_halves_of_a_table_of_a_server(
+def test_rows_of_a_server_are_held_out(
     postgres: Any, good: Callable[..., Done]
 ) -> None:
     """The ? of an address is no pattern of file names."""
@@ -163,7 +163,8 @@ def test_halves_of_a_table_of_a_server(
     postgres.commit()
     assert "?" in address_of(postgres)
     rows = (address_of(postgres), "--table", "halved", *TARGET)
-    assert "200 rows" in good("fit", *rows, "--confidence", "0.9").out
+    told = good("fit", *rows, "--confidence", "0.9", "--json").json
+    assert (told["rows"], told["heldout"]["n"]) == (140, 60)
 
 
 def test_addresses_without_their_driver(

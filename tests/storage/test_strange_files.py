@@ -1,4 +1,4 @@
-"""Strangers' files: what is false in them is refused by name."""
+"""Untrusted files: each error names what is wrong."""
 
 from __future__ import annotations
 

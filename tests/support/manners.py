@@ -1,4 +1,4 @@
-"""What the tests ask of every estimator: scikit-learn's checks, one model by any road.
+"""Checks of every estimator: scikit-learn's own, and one model by any input path.
 
 `SEPARATE` can only run where SCIPY_ARRAY_API is set before scipy is imported, so it has
 a process of its own.

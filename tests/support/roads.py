@@ -1,8 +1,8 @@
-"""The roads from rows to `Marginals`, and the tables that they must agree on.
+"""The input paths ("roads") from rows to `Marginals`, and tables to compare them.
 
-A `Case` is a small table with one property. A road takes a case and counts it.
-`CANNOT` lists what a road cannot express, with the table that its users have instead.
-Engines are imported by the roads that use them.
+A `Case` is a small table with one property. A road counts a case. `CANNOT` lists what a
+road cannot express, with the table that its users have instead. Each road imports its
+own engine.
 """
 
 from __future__ import annotations

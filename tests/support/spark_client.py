@@ -1,4 +1,4 @@
-"""A driver of Spark in a process of its own.
+"""A Spark driver in a separate process.
 
     python spark_client.py connect ADDRESS FOLDER
     python spark_client.py cluster ADDRESS FOLDER

@@ -1,4 +1,4 @@
-"""Commands that are told to stop at some moment, and how long they took to answer."""
+"""Commands that get a signal to stop, and the time until they end."""
 
 from __future__ import annotations
 

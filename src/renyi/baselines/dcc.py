@@ -399,6 +399,9 @@ class Witnesses:
 class DiscreteChebyshevClassifier(RuleClassifier):
     """Minimax classifier for the pairs of features on a tree, within each class.
 
+    Use it to compare with `RenyiClassifier`. It needs the pair counts within each
+    class, and uses only the pairs on the tree.
+
     Parameters
     ----------
     structure : {"tree", "greedy"}, default="tree"
@@ -432,6 +435,10 @@ class DiscreteChebyshevClassifier(RuleClassifier):
     This reconstructs the classifier of Eban, Mezuman and Globerson (2014) from its
     description. If the rule prefers no class, Bayes' rule along the same tree
     decides. It takes two to eight classes, and needs the extra ``exact``.
+
+    See Also
+    --------
+    MinimaxClassifier : Use all pairs.
 
     Examples
     --------

@@ -159,6 +159,10 @@ class MinimaxProbabilityMachine(CountsClassifier):
     classes_, encoder_, marginals_, n_features_in_, feature_names_in_
         As in every classifier trained from counts.
 
+    See Also
+    --------
+    RenyiClassifier : Train a scorecard with a guarantee.
+
     Examples
     --------
     >>> import renyi

@@ -149,6 +149,9 @@ def _log(values: Floats) -> Floats:
 class TreeAugmentedNaiveBayes(CountsClassifier):
     """Bayes' rule with a tree of dependences between the features (TAN).
 
+    Use it as a baseline without a guarantee. It needs the pair counts within each
+    class.
+
     Parameters
     ----------
     smoothing : float, default=5.0
@@ -173,6 +176,10 @@ class TreeAugmentedNaiveBayes(CountsClassifier):
     -----
     For a label unseen in training, its factor is left out, and the children of its
     feature are taken given the class only.
+
+    See Also
+    --------
+    RenyiClassifier : Train a scorecard with a guarantee.
 
     Examples
     --------

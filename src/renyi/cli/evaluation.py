@@ -1,23 +1,26 @@
-r"""Several methods or models on the same rows: errors, log loss, certificates.
+r"""Evaluate several methods or models on the same rows.
 
 **Folds.** Every row is evaluated once, by a model that was trained on the other folds.
-The folds' means are not independent, since their training rows overlap: intervals are
+The folds' means are not independent, since their training rows overlap. Intervals are
 those of the corrected resampled t test (Nadeau and Bengio 2003),
 
 .. math:: \bar d \pm t_{k-1} \sqrt{\left(\frac1k + \frac{1}{k-1}\right) s^2},
 
-s² the variance of the folds' means; they are about the method, trained on so many rows,
-and approximate. That of an error is never narrower than Clopper and Pearson's.
+where s² is the variance of the folds' means. They apply to the method, trained on this
+number of rows, and are approximate. The interval of an error is never narrower than
+Clopper and Pearson's.
 
 **Test rows** that no model has seen. Intervals of errors are Clopper and Pearson's and
-hold at any number of rows. The difference of two errors is that of two shares, of the
-rows that only one of the two answers wrongly: each has an interval of its own at half
-the failure probability. Those of the log loss are of the t distribution, approximate.
+hold at any number of rows. The difference of two errors is the difference of two
+shares: rows on which only the one or only the other is wrong. Each share has an
+interval at half the failure probability. Intervals of the log loss use the t
+distribution and are approximate.
 
-**The best.** Each interval holds by itself. Whether a method *may be the best* holds
-for all of m methods together (Hsu 1981): with the true best b, all differences
-e_i − e_b are at least 0, and at most their one-sided upper bounds at δ/(m − 1)
-(Bonferroni). So a method that has such a bound below 0 is not b, at confidence 1 − δ.
+**The best.** Each interval holds by itself. The statement that a method *may be the
+best* holds for all m methods together (Hsu 1981). Let b be the true best. All
+differences e_i − e_b are at least 0, and at most their one-sided upper bounds at
+δ/(m − 1) (Bonferroni). So a method with such a bound below 0 is not b, at confidence
+1 − δ.
 """
 
 from __future__ import annotations
@@ -337,9 +340,9 @@ def _bounds(
     rows: NDArray[np.intp] | None,
     confidence: float,
 ) -> dict[str, Any]:
-    """Return what is known of a model's error: by itself, and by unseen rows.
+    """Return the bounds on a model's error: by its certificate, and by unseen rows.
 
-    A model that was trained before is judged by the rows at hand alone.
+    A model that was trained before is evaluated by these rows only.
     """
     labels = np.asarray(y, object)
     bounds = {} if method.trained else _own_bounds(model)
@@ -374,11 +377,11 @@ def _own_bounds(model: Classifier) -> dict[str, Any]:
     if guarantee is None:
         return {}
     m = getattr(model, "marginals_", None)
-    assert m is not None  # as of all that have a guarantee
+    assert m is not None  # every model with a guarantee has them
     doubtful = bool(has_few_rows(m.n, n_indicators(m)))
     if not isinstance(model, RuleClassifier):
         return {"worst_case": min(1.0, guarantee), "doubtful": doubtful}
-    note = f"drawn at random, its answers err at most {at_most(guarantee)}"
+    note = f"answering at random, it is wrong on at most {at_most(guarantee)}"
     worst_case = min(1.0, 2 * guarantee)
     return {"worst_case": worst_case, "doubtful": doubtful, "note": note}
 
@@ -401,7 +404,7 @@ class Intervals(NamedTuple):
         k = self.folds
         sizes = np.bincount(self.place, minlength=self.folds)
         means = np.bincount(self.place, values, k) / sizes
-        if np.ptp(means) <= _EQUAL:  # rounding is no spread
+        if np.ptp(means) <= _EQUAL:  # only rounding
             return 0.0, k - 1
         return float(means.std(ddof=1)) * math.sqrt(1 / k + 1 / (k - 1)), k - 1
 
@@ -409,7 +412,7 @@ class Intervals(NamedTuple):
         """Return a mean with the interval of the t distribution."""
         spread, df = self._spread(values)
         value = float(values.mean())
-        if spread == 0:  # folds that are all alike tell nothing of others: rows may
+        if spread == 0:  # all folds are equal: use the rows
             spread, df = self._replace(folds=None)._spread(values)
         wide = spread * float(scipy.special.stdtrit(df, (1 + self.confidence) / 2))
         return Estimate(value, value - wide, value + wide)

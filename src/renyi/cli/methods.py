@@ -36,7 +36,7 @@ DEFAULT = (
 
 
 class Classifier(Protocol):
-    """What is trained and evaluated; some have a certificate or a guarantee, too."""
+    """A model to train and evaluate; some also have a certificate or a guarantee."""
 
     classes_: NDArray[Any]
 
@@ -132,7 +132,7 @@ def every_method(how: Settings) -> dict[str, Method]:
             "uncalibrated", "points as the paper has them", points(calibration=None)
         ),
         Method(ORDER2, "points of pairs of columns", points(order=2)),
-        Method("minimax", "smallest worst error", minimax, False),
+        Method("minimax", "smallest guarantee of any rule", minimax, False),
         Method("dcc", "discrete Chebyshev classifier", dcc, False),
         Method("mpm", "minimax probability machine", mpm, False),
         Method("tan", "tree-augmented Bayes", tan),

@@ -14,7 +14,7 @@ from renyi.report.build import report
 from renyi.report.page import ENDINGS, Report, page_place, record_place
 from renyi.selection import selection_path
 
-_MADE = ("date", "command")  # lines of a log that tell how a model was made
+_MADE = ("date", "command")  # lines of a log about the training of a model
 
 
 def run(args: Args, recorded: Recorded) -> None:
@@ -45,9 +45,9 @@ def _report(args: Args, made: dict[str, str]) -> Report:
     if m is None and (args.path or args.level in ("lp", "exact")):
         option = "--path" if args.path else "--level"
         raise ValueError(
-            f"{option} needs counts of pairs: name marginals after MODEL, because "
-            f"there is no {inputs.beside(args.model)} of the rows that it was trained "
-            "on."
+            f"{option} needs the pair counts that {args.model} was trained on, and "
+            f"{inputs.beside(args.model)} is missing or has others: name them after "
+            "MODEL."
         )
     more: dict[str, Any] = {}
     if args.level in ("lp", "exact"):
@@ -60,7 +60,7 @@ def _report(args: Args, made: dict[str, str]) -> Report:
 
 
 def _log_of(model: str) -> dict[str, str]:
-    """Return what the log beside a model says of how it was made."""
+    """Return date and command from the log of a model."""
     place = Path(model).with_suffix(".log")
     if not place.is_file():
         return {}

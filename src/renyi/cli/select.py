@@ -152,7 +152,7 @@ def _facts(args: Args, selection: Selection) -> Facts:
             "penalties": tried.lambdas.tolist(),
             "risks": tried.risks.tolist(),
             "standard_errors": tried.standard_errors.tolist(),
-            "mistakes": tried.mistakes.tolist(),
+            "error_rates": tried.error_rates.tolist(),
         }
     return facts
 
@@ -214,7 +214,7 @@ def _text(facts: Facts, selection: Selection, details: bool) -> str:
         lines.append(output.indented(text))
     more = []
     if tried is not None:  # an estimate that takes the selection into account
-        wrong = tried.mistakes[np.abs(tried.lambdas - selection.penalty).argmin()]
+        wrong = tried.error_rates[np.abs(tried.lambdas - selection.penalty).argmin()]
         text = (
             f"With the selection repeated in each of {tried.n_folds} folds, the model "
             f"before its refit is wrong on {100 * wrong:.1f} % of the rows left out."

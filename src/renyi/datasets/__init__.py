@@ -84,6 +84,10 @@ _TABLES = {
 def names() -> tuple[str, ...]:
     """Return the names of the bundled data sets, which `load` and `path` accept.
 
+    See Also
+    --------
+    load : Load a data set.
+
     Examples
     --------
     >>> from renyi import datasets
@@ -111,6 +115,9 @@ def path(name: str) -> Path:
 def load(name: str) -> tuple[pd.DataFrame, pd.Series]:
     """Load a bundled data set.
 
+    The data sets are part of the package, so that examples run without a network.
+    `describe` says where each comes from.
+
     Parameters
     ----------
     name : str
@@ -123,6 +130,11 @@ def load(name: str) -> tuple[pd.DataFrame, pd.Series]:
         missing) or ``float64``, all others strings; missing cells are missing values.
     y : pandas.Series
         The class of each row, as strings, named after the class column.
+
+    See Also
+    --------
+    describe : Return the origin and size of a data set.
+    names : List the data sets.
 
     Examples
     --------
@@ -150,6 +162,10 @@ def describe() -> pd.DataFrame:
     The columns are ``name``, ``rows``, ``features``, ``numeric`` (numeric features),
     ``classes`` (how many), ``missing`` (missing cells), ``target`` (the class column),
     ``class_counts`` (rows of each class, the largest first) and ``source``.
+
+    See Also
+    --------
+    load : Load a data set.
 
     Examples
     --------
@@ -268,6 +284,8 @@ def random_joint(
 ) -> Floats:
     """Draw a random joint probability table of some features and a label.
 
+    Use it to check a bound against populations that are known exactly.
+
     Parameters
     ----------
     sizes, n_classes : sequence of int, int
@@ -285,6 +303,10 @@ def random_joint(
     -------
     ndarray of float64, shape (m_1, …, m_d, K)
         Non-negative, summing to one; the label is the last axis.
+
+    See Also
+    --------
+    sample_joint : Draw rows from the table.
 
     Examples
     --------
@@ -336,6 +358,9 @@ def sample_joint(
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Draw independent rows from a joint table.
 
+    The population is then known, so that the true error of a model is a sum over the
+    table.
+
     Parameters
     ----------
     table : array-like of float, shape (m_1, …, m_d, K)
@@ -351,6 +376,10 @@ def sample_joint(
         Category of every feature, counted from 0.
     y : ndarray of int64, shape (n_samples,)
         Class, counted from 0.
+
+    See Also
+    --------
+    random_joint : Draw a table.
 
     Examples
     --------

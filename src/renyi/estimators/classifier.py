@@ -327,8 +327,7 @@ default="auto"
 
     Notes
     -----
-    :doc:`/quickstart` is a first tour, :doc:`/certificates` explains the error figures,
-    and :doc:`/probabilities` the calibration.
+    Guides: :doc:`/quickstart`; :doc:`/which-number`; :doc:`/probabilities`.
 
     Examples
     --------

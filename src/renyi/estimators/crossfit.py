@@ -113,8 +113,9 @@ class CrossFitClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
 
     Notes
     -----
-    The rows must be independent of each other, and without weights. See
-    :doc:`/certificates` for the kinds of error figures.
+    The rows must be independent of each other, and without weights.
+
+    Guide: :doc:`/kinds`.
 
     Examples
     --------

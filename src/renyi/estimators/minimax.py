@@ -110,7 +110,7 @@ class MinimaxClassifier(RuleClassifier):
 
     Notes
     -----
-    :doc:`/minimax` explains the problem with one data set.
+    Guide: :doc:`/minimax`.
 
     Examples
     --------

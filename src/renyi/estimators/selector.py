@@ -101,7 +101,7 @@ class RenyiSelector(SelectorMixin, CountsClassifier):
 
     Notes
     -----
-    :doc:`/selection` explains how to choose the number of features.
+    Guide: :doc:`/selection`.
 
     Examples
     --------

@@ -78,6 +78,10 @@ _STYLE = (
 class IntegerScorecard:
     """Whole points per category of a model of two classes; see `Scorecard.rounded`.
 
+    A person adds up the points of a row; the answer is the second class if the total
+    reaches `threshold`. `frame` and ``print`` show the card, and `certificate` its
+    guarantee.
+
     Attributes
     ----------
     scorecard : Scorecard
@@ -94,6 +98,15 @@ class IntegerScorecard:
         The most points that a category was allowed.
     before, certificate : Certificate
         Guarantees before and after rounding, for the same pair counts.
+
+    See Also
+    --------
+    Scorecard.rounded : Make a card.
+    Scorecard : The model before rounding.
+
+    Notes
+    -----
+    Guide: :doc:`/exports`.
 
     Examples
     --------

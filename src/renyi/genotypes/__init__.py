@@ -1,4 +1,4 @@
-"""Genotypes: files of PLINK, classifiers of many variants, score files, commands.
+"""Classify genotypes: PLINK files, models of many variants, score files, commands.
 
-Nothing outside of this folder imports it when a table is used.
+Commands on tables do not import this folder.
 """

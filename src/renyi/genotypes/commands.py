@@ -1,7 +1,7 @@
-"""The commands of ``renyi genotypes``: fit, predict, export and report.
+"""Run the commands of ``renyi genotypes``: fit, predict, export and report.
 
-No bound is printed: it would hold for the counts of these very samples only, and says
-nothing of others where variants outnumber samples.
+They print no bound. It would hold only for the pair counts of these samples, and means
+nothing for others if there are more variants than samples.
 """
 
 from __future__ import annotations
@@ -48,24 +48,24 @@ from renyi.warnings import warn
 
 Floats = NDArray[np.float64]
 
-_PHENOTYPE_FILE = "phenotype_file"  # whether the classes are not those of .fam
+_PHENOTYPE_FILE = "phenotype_file"  # whether the classes come from --pheno
 _TOP = 10
 _NO_BOUND = (
-    "No bound is shown. A certificate of these samples holds only for populations with "
-    "exactly their counts of pairs of genotypes, and new samples have other counts: "
-    "the fewer samples ({n:,}) there are for the variants ({d:,}), the closer it is to "
-    "zero, while the error on new samples is not. The figures above are for left-out "
-    "samples; a valid bound needs samples that were not used in training."
+    "No guarantee is shown. It would hold only for populations with exactly the pair "
+    "counts of these samples, and new samples have other counts. The fewer samples "
+    "({n:,}) there are for the variants ({d:,}), the closer it is to zero, while the "
+    "error on new samples is not. The figures above are for left-out samples. A bound "
+    "to quote needs samples that were not used in training."
 )
 _CODINGS = {True: "points for 0, 1 and 2 copies", False: "additive"}
-_GAPS = {"category": "a genotype of their own", "mean": "the mean of the others"}
+_GAPS = {"category": "a separate genotype", "mean": "the mean of the others"}
 
 
 # ---- fit
 
 
 def fit(args: Args, recorded: Recorded) -> None:
-    """Train a genotype classifier, and show how well it answers left-out samples."""
+    """Train a genotype classifier, and print its figures on left-out samples."""
     _protect_inputs(args)
     prefix = _check_prefix(args)
     picture = output.check_picture(args)
@@ -97,14 +97,14 @@ def fit(args: Args, recorded: Recorded) -> None:
 
 
 def _protect_inputs(args: Args) -> None:
-    """Name the files beside the genotypes, so that none of them is overwritten."""
+    """Register the sample and variant files, so that none is overwritten."""
     if args.file.endswith(GENOTYPES):
         beside = [ending for pair in CALLS.values() for ending in pair]
         args.reads += [str(Path(args.file).with_suffix(each)) for each in beside]
 
 
 def _check_prefix(args: Args) -> str | None:
-    """Return how the names of the model's files begin, if they may be written."""
+    """Return the prefix of the model's files, if they may be written."""
     prefix = output.prefix_of(args, counts=False)
     if prefix is not None:
         output.check_place(args, prefix + POINTS)
@@ -223,7 +223,7 @@ def _facts(
 
 
 def _written(prefix: str | None, picture: Path | None, loco: bool) -> dict[str, str]:
-    """Return the files that the command writes, by what they are."""
+    """Return the files that the command writes, by kind."""
     files: dict[str, str] = {}
     if prefix is not None:
         files["model"] = f"{prefix}.json"
@@ -249,7 +249,7 @@ def _fit_text(facts: Facts) -> str:
     first, second = facts["classes"].items()
     chosen = "as given" if facts["alpha_given"] else "chosen by left-out samples"
     learned = [
-        f"Learned to tell {second[0]!r} from {first[0]!r}.",
+        f"Model of {second[0]!r} against {first[0]!r}.",
         f"  samples   class {first[0]}: {first[1]:,}, class {second[0]}: {second[1]:,}",
         f"  variants  {facts['variants']:,}, {_CODINGS[facts['dominance']]}",
         f"  missing   calls count as {_GAPS[facts['missing']]}",
@@ -312,7 +312,7 @@ def _line(what: str, value: str, more: str = "") -> str:
 
 
 def _log(args: Args, begun: datetime, log: list[str], text: str) -> bytes:
-    """Return a log as plink2 writes it."""
+    """Return a log in the style of plink2."""
     now = datetime.now().astimezone()
     lines = [
         f"renyi {__version__}",
@@ -329,7 +329,7 @@ def _log(args: Args, begun: datetime, log: list[str], text: str) -> bytes:
 
 
 def _sample_ids(G: Genotypes) -> pd.DataFrame:
-    """Return how samples are named in tables that are written."""
+    """Return the columns that identify samples in written tables."""
     return G.samples[["fid", "iid"]].rename(columns=str.upper)
 
 
@@ -369,7 +369,7 @@ def predict(args: Args, recorded: Recorded) -> None:
 def _with_covariates(
     args: Args, model: GenotypeScores, G: Genotypes, log: list[str]
 ) -> tuple[Genotypes, pd.DataFrame | None]:
-    """Return the samples that have all covariates of the model, with these."""
+    """Return the samples that have all covariates of the model, and these."""
     if not model.covariates:
         if args.covar is not None:
             warn(f"{args.model} has no covariates: {args.covar} was not read.")
@@ -408,9 +408,9 @@ def _evaluated(
     scores: Floats,
     table: pd.DataFrame,
 ) -> Facts | None:
-    """Return how good the answers are if the classes of samples are known."""
+    """Return figures on the answers if the classes of samples are known."""
     elsewhere = args.pheno is None and model.meta.get(_PHENOTYPE_FILE)
-    if model.classes is None or elsewhere:  # those of .fam may be of another trait
+    if model.classes is None or elsewhere:  # .fam may have another trait
         return None
     texts, source = read_phenotype(G, args.pheno, args.pheno_name)
     try:
@@ -474,7 +474,7 @@ def export(args: Args, recorded: Recorded) -> None:
 
 
 def report(args: Args, recorded: Recorded) -> None:
-    """Write the page of a model, and the record behind it."""
+    """Write the page of a model, and its figures as JSON."""
     page = args.out or str(page_place(Path(args.model)))
     place = output.check_place(args, page, ENDINGS)
     beside = output.check_place(args, str(record_place(place)))

@@ -1,7 +1,7 @@
-"""Genotypes of .bed files (by memory map) and .pgen files (through pgenlib); filters.
+"""Read .bed files (memory map) and .pgen files (pgenlib), and filter genotypes.
 
-Both become `PackedGenotypes` of PLINK's two-bit codes. A1 is the allele that is
-counted: the first of .bim, ALT of .pvar.
+Both become `PackedGenotypes` of PLINK's two-bit codes. A1 is the counted allele: the
+first of .bim, ALT of .pvar.
 
 *Filters* are applied in PLINK's order. Frequencies are those of founders; a male has
 one copy of X. In scores a male's X counts as two equal copies, as in plink2's
@@ -58,7 +58,7 @@ _PGEN_HEAD = 12
 _BLOCK = 2**25  # bytes of calls that are unpacked at a time
 # Codes by copies of ALT: none, one, two; -9 (missing) is 3 in its last bits.
 _CODES = np.array([*OBSERVED[::-1], MISSING], np.uint8)
-_UP = 1 + 1e-11  # a share that is equal to a limit stays within it, as in plink2
+_UP = 1 + 1e-11  # a share equal to a limit is within it, as in plink2
 _REGION = re.compile(r"([^:]+):(\d[\d,]{0,20})-(\d[\d,]{0,20})")
 
 Floats = NDArray[np.float64]
@@ -68,7 +68,7 @@ Say = Callable[[str], object]
 
 @dataclass(frozen=True, eq=False)
 class Genotypes:
-    """Genotypes with the samples and the variants they are of.
+    """Genotypes with their samples and variants.
 
     Parameters
     ----------
@@ -80,7 +80,7 @@ class Genotypes:
     variants : DataFrame
         Columns chromosome, id, position, a1 and a2; a row per variant.
     path : str
-        The file they are from.
+        The file.
     """
 
     packed: PackedGenotypes
@@ -95,7 +95,7 @@ class Genotypes:
     def select(
         self, samples: ArrayLike | None = None, variants: ArrayLike | None = None
     ) -> Genotypes:
-        """Return some samples and variants: ascending indices, or truth values."""
+        """Return some samples and variants, by ascending indices or truth values."""
         part = replace(self, packed=self.packed.take(samples, variants))
         if samples is not None:
             rows = self.samples.iloc[np.asarray(samples)].reset_index(drop=True)
@@ -116,9 +116,9 @@ _CONVERSIONS = {
 
 
 def _genotype_file(name: str) -> Path:
-    """Return the .bed or .pgen file that a name means, also one without an ending.
+    """Return the .bed or .pgen file of a name, with or without its ending.
 
-    For a file of another program the error has the command that converts it.
+    For a file of another program the error contains the command that converts it.
     """
     for ending, words in _CONVERSIONS.items():
         if name.endswith(ending):
@@ -134,16 +134,16 @@ def _genotype_file(name: str) -> Path:
         if os.path.isfile(name + ending) and not os.path.exists(name):
             return Path(name + ending)
     raise ValueError(
-        f"{existing(name)} holds no genotypes: name a .bed or a .pgen file."
+        f"{existing(name)} contains no genotypes: name a .bed or a .pgen file."
     )
 
 
 def read_genotypes(
     path: str | os.PathLike[str], progress: ProgressCallback | None = None
 ) -> Genotypes:
-    r"""Read a .bed or .pgen file, with the two files beside it.
+    r"""Read a .bed or .pgen file, with its sample and variant files.
 
-    Of a .pgen file (extra ``genetics``) the hard calls are read.
+    From a .pgen file (extra ``genetics``) it reads the hard calls.
 
     Parameters
     ----------
@@ -174,7 +174,7 @@ def read_genotypes(
 
 
 def _leave_out(genotypes: Genotypes, gone: Mask, why: str) -> Genotypes:
-    """Return the other variants, with a warning; raise ValueError if there are none."""
+    """Remove variants with a warning; raise ValueError if none is left."""
     if not gone.any():
         return genotypes
     many = f"{number_of(int(gone.sum()), 'variant')} of {genotypes.path}"
@@ -185,14 +185,14 @@ def _leave_out(genotypes: Genotypes, gone: Mask, why: str) -> Genotypes:
 
 
 def files_beside(path: str) -> tuple[str, str]:
-    """Return the files of samples and of variants that belong to a file of calls."""
+    """Return the sample file and the variant file of a genotype file."""
     stem, dot, ending = path.rpartition(".")
     samples, variants = CALLS[dot + ending]
     return stem + samples, stem + variants
 
 
 def _check_beside(place: Path, beside: Path) -> Path:
-    """Return the file beside; raise an error if it is compressed or absent."""
+    """Return the file; raise an error if it is compressed or absent."""
     packed = beside.with_name(beside.name + ".zst")
     if not beside.exists() and packed.exists():
         raise ValueError(
@@ -208,7 +208,7 @@ def _check_beside(place: Path, beside: Path) -> Path:
 
 
 def _head(place: Path) -> bytes:
-    """Return how a file begins, its mode third; raise ValueError without genotypes."""
+    """Return the first bytes of a file, the mode third; check that it has genotypes."""
     with place.open("rb") as stream:
         head = stream.read(_PGEN_HEAD)
     magic = _MAGIC + b"\1" if place.suffix == ".bed" else _MAGIC
@@ -292,7 +292,7 @@ def _unpacked(
 
 @dataclass(frozen=True)
 class Filters:
-    """What to keep of some genotypes; lists and options that are empty keep all."""
+    """Which genotypes to keep; empty lists and options keep all."""
 
     keep: str | None = None  # files of samples
     remove: str | None = None
@@ -305,7 +305,7 @@ class Filters:
     maf: float | None = None  # smallest frequency of the rarer allele
 
     def apply(self, genotypes: Genotypes, say: Say = lambda line: None) -> Genotypes:
-        """Return what is kept; `say` is told of every step, in PLINK's manner."""
+        """Return the kept genotypes; call `say` after every step, as PLINK logs it."""
         left = self.apply_lists(genotypes, say)
         for option, path in (("extract", self.extract), ("exclude", self.exclude)):
             if path is not None:
@@ -351,7 +351,7 @@ def _narrowed(
     samples: Mask | None = None,
     variants: Mask | None = None,
 ) -> Genotypes:
-    """Return what an option keeps, unless that is nothing."""
+    """Return what an option keeps; raise an error if that is nothing."""
     what, mask = ("sample", samples) if variants is None else ("variant", variants)
     assert mask is not None
     count = int(mask.sum())
@@ -402,14 +402,14 @@ def _in_regions(variants: pd.DataFrame, regions: Sequence[str]) -> Mask:
 
 
 def without_haploid(genotypes: Genotypes) -> Genotypes:
-    """Leave out Y and MT, whose calls count as two copies of what is one."""
+    """Leave out Y and MT, whose calls count one copy as two."""
     haploid = genotypes.variants["chromosome"].isin(HAPLOID).to_numpy(bool)
     why = "on the chromosomes Y and MT, whose calls are haploid"
     return _leave_out(genotypes, haploid, why)
 
 
 def _without_male_heterozygotes(genotypes: Genotypes) -> Genotypes:
-    """Leave out where a male has two different copies of X."""
+    """Leave out variants of X at which a male is heterozygous."""
     on_x, males = _sex_linked(genotypes)
     if not (on_x.any() and males.any()):
         return genotypes
@@ -426,7 +426,7 @@ def _without_male_heterozygotes(genotypes: Genotypes) -> Genotypes:
 
 
 def _sex_linked(genotypes: Genotypes) -> tuple[Mask, Mask]:
-    """Return which variants lie on X, and which samples are male."""
+    """Return which variants are on X, and which samples are male."""
     on_x = (genotypes.variants["chromosome"] == "X").to_numpy(bool)
     return on_x, (genotypes.samples["sex"] == "1").to_numpy(bool)
 
@@ -439,7 +439,7 @@ def minor_allele_frequencies(
 ) -> Floats:
     """Return the frequency of the rarer allele among founders, 0 without calls.
 
-    `counts` are those of the codes of all samples, where they are known.
+    `counts` are those of the codes of all samples, if they are known.
     """
     first = founders(genotypes.samples)
     packed = genotypes.packed
@@ -449,7 +449,7 @@ def minor_allele_frequencies(
     copies, total = _allele_counts(counts)
     if on_x.any() and (males & first).any():
         one, of = _allele_counts(code_counts(packed.take(males & first, on_x)))
-        copies[on_x] -= one / 2  # a male's two equal copies are one
+        copies[on_x] -= one / 2  # two equal copies of a male are one
         total[on_x] -= of / 2
     share = np.zeros(len(total))
     np.divide(copies, total, out=share, where=total > 0)

@@ -1,27 +1,27 @@
-r"""What two samples have in common, and the points of variants, under one coding.
+r"""Fit genotypes under a coding: the kernel of samples, and points of variants.
 
-A coding gives variant j a matrix B_j of four rows, one per code; two samples have
-``A[a, b] = Σ_j B_j[code of a] · B_j[code of b]`` in common, and weights β of samples
-make points ``B_j B_jᵀ s_j`` of the four codes, s_j the sums of β by code.
+A coding gives variant j a matrix B_j of four rows, one per code. The kernel of two
+samples is ``A[a, b] = Σ_j B_j[code of a] · B_j[code of b]``. Weights β of samples give
+the points ``B_j B_jᵀ s_j`` of the four codes, where s_j are the sums of β by code.
 
 * Categories: B_j is the identity; A counts agreements.
 * Missing as the mean: the row of a missing genotype is the variant's observed
   frequencies μ_j of the codes 0, 2, 3.
-* Additive: one column, the copies of A2; where missing their mean, or 0 beside a column
-  of its own that marks what is missing.
+* Additive: one column, the copies of A2. If missing, their mean; or 0, with a second
+  column that marks missing genotypes.
 
-A differs from whole numbers, which are counted exactly, only by terms of the missing
-genotypes: where a misses, B_j[missing]·B_j[code of b], half of it where b misses too,
-minus what the count had there; then the same with a and b exchanged.
+Only missing genotypes make A differ from whole numbers, which are counted exactly. If a
+is missing, the term is B_j[missing]·B_j[code of b], or half of it if b is also missing.
+The count of that variant is subtracted. Then a and b are exchanged.
 
-*The fit.* `fit_kernel` takes any A = W Wᵀ and covariates X beside it, without penalty
-as the intercept is: these then are projected out instead of the mean, P = I − UUᵀ with
-U an orthonormal basis of X and the ones. For two classes with y in {0, 1}::
+*The fit.* `fit_kernel` takes any A = W Wᵀ, and covariates X. Like the intercept, these
+have no penalty. They are projected out instead of the mean: P = I − UUᵀ, where U is an
+orthonormal basis of X and the ones. For two classes with y in {0, 1}::
 
     (PAP/n + alpha·I) nβ = P y,     s = X b + A β,     y − s = n·alpha·β,
 
 and the rows of a group g without the group: ``y_g − (I − H_gg)⁻¹ (y_g − s_g)`` with
-``I − H = alpha·(PAP/n + UUᵀ + alpha)⁻¹ − UUᵀ·alpha/(1 + alpha)``. Those are the scores
+``I − H = alpha·(PAP/n + UUᵀ + alpha)⁻¹ − UUᵀ·alpha/(1 + alpha)``. These are the scores
 of a fit to all others at an unchanged total penalty n·alpha.
 """
 
@@ -64,18 +64,18 @@ from renyi.solvers.ridge import (
 Floats = NDArray[np.float64]
 
 MISSING_AS = ("category", "mean")
-"""What a missing genotype counts as."""
+"""How a missing genotype counts."""
 EIGEN_ROWS = 1_000
-"""Up to here all alphas are tried by one decomposition; beyond, some by factors."""
-_STRIDE = 2  # steps of the grid by which those are sought
-_FLAT = 1e-3  # a step that improves by no larger share is the last
-_DETERMINED = 1e-10  # of I − H: below, the others do not determine a fit
-_SMALLEST = 1e-4  # alpha worth trying, as a share of the mean eigenvalue
+"""With at most these rows, one decomposition tries all alphas."""
+_STRIDE = 2  # steps of the grid in the search for more rows
+_FLAT = 1e-3  # the search ends when a step improves by less than this share
+_DETERMINED = 1e-10  # below this value of I − H, the others determine no fit
+_SMALLEST = 1e-4  # smallest alpha, as a share of the mean eigenvalue
 
 
 @dataclass(frozen=True, eq=False)
 class GenotypeKernel:
-    """Genotypes under a coding, with the means that stand for missing ones.
+    """Genotypes under a coding, with means for missing ones.
 
     `means` are the frequencies of the codes 0, 2, 3 among those observed, (d, 3), or
     None if missing is a category. Products are computed `on_gpu` if there is one.
@@ -90,7 +90,7 @@ class GenotypeKernel:
     def of(
         cls, G: PackedGenotypes, dominance: bool, missing: str, device: str = "cpu"
     ) -> GenotypeKernel:
-        """Take the means of these samples, if need be."""
+        """Return the kernel of these samples, with their means if needed."""
         on_gpu = DeviceGenotypes(G) if device == "cuda" else None
         if missing == "category":
             return cls(G, dominance, None, on_gpu)
@@ -125,7 +125,7 @@ class GenotypeKernel:
         return self._coded(by_code)
 
     def _of_missing(self) -> Floats | None:
-        """Return what the counts lack where one sample misses: by the other's code."""
+        """Return the terms of missing genotypes, by the code of the other sample."""
         table = np.zeros((self.G.d, CODES))
         if self.means is None:
             if self.dominance:
@@ -169,29 +169,29 @@ class GenotypeKernel:
 
 
 class Samples(NamedTuple):
-    """What is known of the samples beside their genotypes."""
+    """Classes, covariates and groups of the samples."""
 
     y: NDArray[np.int64]  # 0 or 1
     covariates: Floats | None
-    groups: NDArray[np.int64] | None  # numbers those that are left out together
+    groups: NDArray[np.int64] | None  # equal for samples that are left out together
 
     def take(self, some: NDArray[np.intp]) -> Samples:
-        """Return some of them."""
+        """Return some of the samples."""
         C = None if self.covariates is None else self.covariates[some]
         groups = None if self.groups is None else self.groups[some]
         return Samples(self.y[some], C, groups)
 
 
 class KernelFit(NamedTuple):
-    """Weights of the rows, and the scores of each without itself or its group."""
+    """Weights of the rows, and the score of each by a fit without its group."""
 
     beta: Floats  # (n,)
     coefficients: Floats  # of the ones and of the covariates
     choice: AlphaChoice
     left_out: Floats  # (n,): estimates of P(1)
-    together: NDArray[np.int64] | None  # numbers the rows that were left out together
+    together: NDArray[np.int64] | None  # equal for rows that were left out together
     rounds: int = 0
-    residual: float = 0.0  # of conjugate gradients, the largest
+    residual: float = 0.0  # largest residual of conjugate gradients
 
 
 class _Projected(NamedTuple):
@@ -206,7 +206,7 @@ class _Projected(NamedTuple):
 def unpenalised(
     n: int, covariates: Floats | None, names: Sequence[object] = ()
 ) -> Floats:
-    """Return the ones and the covariates, if none is a combination of the others."""
+    """Return the ones and the covariates; check that they are independent."""
     X = np.ones((n, 1))
     if covariates is not None:
         X = np.concatenate([X, covariates], axis=1)
@@ -229,11 +229,11 @@ def fit_kernel(
     alpha: float | str,
     n_features: int,
 ) -> KernelFit:
-    """Fit two classes, 0 and 1, from what every two rows have in common.
+    """Fit two classes, 0 and 1, from a kernel of the rows.
 
-    `A` is overwritten. Scores are left out by row, or by group where there are groups.
-    The caller has the coefficients, of ``y − n·alpha·β − Aβ``, by cheaper products than
-    another copy of A; here they are empty.
+    `A` is overwritten. Rows are left out one by one, or by group if there are groups.
+    The coefficients are empty here. The caller computes them from
+    ``y − n·alpha·β − Aβ`` by cheaper products than another copy of A.
     """
     n = len(A)
     groups = samples.groups
@@ -257,7 +257,7 @@ def fit_kernel(
 
 
 def _judged(left: Floats, y: Floats) -> tuple[float | None, float | None]:
-    """Return the risk and error of left-out scores; none where a fit is undefined."""
+    """Return the risk and error of left-out scores; None if a fit is undefined."""
     if not np.isfinite(left).all():
         return None, None
     return float(((y - left) ** 2).mean()), float(((left > 0.5) != (y > 0.5)).mean())
@@ -280,10 +280,10 @@ def _leave_groups_out(
 def _without(
     residual: Floats, factor: Floats | None, U: Floats, groups: NDArray[np.int64] | None
 ) -> Floats:
-    """Return residuals of rows that are left out, alone or with their group.
+    """Return the residuals of left-out rows, alone or with their group.
 
-    From those of the fit, ``(I − H)_gg⁻¹ r_g``, with ``I − H = factorᵀfactor − UUᵀ``,
-    the factor I if it is None; infinite where the others do not determine a fit.
+    They are ``(I − H)_gg⁻¹ r_g``, with ``I − H = factorᵀfactor − UUᵀ``; None stands for
+    the factor I. They are infinite if the others do not determine a fit.
     """
     if groups is None:
         own = 1.0 if factor is None else np.einsum("ij,ij->j", factor, factor)
@@ -308,13 +308,13 @@ def _without(
 
 
 def _each_alone(residual: Floats, diagonal: Floats) -> Floats:
-    """Return residuals of rows left out one by one, from the diagonal of I − H."""
+    """Return the residuals of rows left out singly, from the diagonal of I − H."""
     with np.errstate(divide="ignore", invalid="ignore"):
         return np.where(diagonal > _DETERMINED, residual / diagonal, np.inf)
 
 
 def covariates_alone(samples: Samples, together: NDArray[np.int64] | None) -> Floats:
-    """Return the scores of rows by least squares without those left out together."""
+    """Return the least squares scores of left-out rows, by covariates alone."""
     target = np.asarray(samples.y, np.float64)
     U = np.linalg.qr(unpenalised(len(target), samples.covariates))[0]
     return target - _without(target - U @ (U.T @ target), None, U, together)
@@ -323,14 +323,14 @@ def covariates_alone(samples: Samples, together: NDArray[np.int64] | None) -> Fl
 def _choose(
     problem: _Projected, alphas: Floats, groups: NDArray[np.int64] | None
 ) -> tuple[AlphaChoice, Floats, Floats]:
-    """Choose alpha by what is left out; return β and the scores left out as well.
+    """Choose alpha by left-out rows; also return β and the left-out scores.
 
-    Few rows, all alphas by one decomposition. Many: generalised cross-validation by the
-    Lanczos process finds where to begin, and from there factors go downhill.
+    For few rows, one decomposition tries all alphas. For many, generalised
+    cross-validation by the Lanczos process finds a start, and factors improve it.
     """
     G, U, target, y = problem
     n = len(y)
-    D = n + 1  # more indicators than rows: no floor
+    D = n + 1  # more indicators than rows: no lower limit
     if groups is None and n <= EIGEN_ROWS:
         values, vectors = eigen(G)
         shrink = 1 / (values[:, None] + alphas)
@@ -372,7 +372,7 @@ def _choose(
 
 
 def _basis(X: Floats) -> Floats:
-    """Return an orthonormal basis of what the rows of some folds determine."""
+    """Return an orthonormal basis of covariates; check that all folds determine it."""
     Q, R = np.linalg.qr(X)
     if (np.abs(np.diag(R)) <= 1e-10 * np.linalg.norm(X, axis=0)).any():
         raise ValueError(
@@ -392,9 +392,9 @@ def fit_products(
 ) -> KernelFit:
     """Fit from products with A alone, by conjugate gradients, all folds at once.
 
-    `folds` numbers the rows that are left out together; `diagonal` is about that of A.
-    The fits without a fold keep the total penalty n·alpha. Scores are those of the
-    solutions as they are, however far the residual.
+    Rows with the same number in `folds` are left out together; `diagonal` approximates
+    that of A. The fits without a fold keep the total penalty n·alpha. Scores are those
+    of the solutions, whatever the residual.
     """
     target = np.asarray(samples.y, np.float64)
     n = len(target)

@@ -1,19 +1,19 @@
-r"""Points per variant in the formats of other programs: plink2 and the PGS Catalog.
+r"""Write and read points per variant in formats of plink2 and the PGS Catalog.
 
-*plink2 --score* knows sums over alleles only. With w₂, w₁, w₀ the points of 2, 1 and 0
-copies of A1 and m those of a missing genotype, two passes with `no-mean-imputation`,
-where a missing genotype adds nothing, give every point exactly:
+*plink2 --score* only sums over alleles. Let w₂, w₁, w₀ be the points of 2, 1 and 0
+copies of A1, and m those of a missing genotype. Two passes with `no-mean-imputation`,
+in which a missing genotype adds nothing, give every point exactly:
 
     additive    A1: w₂ − w₁ + (w₀ − m)/2,    A2: (w₀ − m)/2
     dominant    A1: 2w₁ − w₂ − w₀            (1 for one or two copies)
 
-and the offset Σm: so 2, 1 and 0 copies add w₂ − m, w₁ − m and w₀ − m to it. plink2
-refuses the second pass on X, Y and MT, so these are refused here.
+with the offset Σm. Copies of 2, 1 and 0 add w₂ − m, w₁ − m and w₀ − m to it. plink2
+rejects the second pass on X, Y and MT, and so does this module.
 
-*PGS Catalog scoring file 2.0*, with a weight per dosage and no `effect_weight`, since a
-program that knows only the latter would score additively and say nothing. Ours, and
-optional when a file is read, are the columns `missing_weight` and `mean_weight` (points
-of missing genotypes, mean points in training) and the header's line `renyi_model`.
+*PGS Catalog scoring file 2.0*: it has a weight per dosage and no `effect_weight`, since
+a program that knows only the latter would silently score additively. Three additions
+are optional when a file is read: the columns `missing_weight` and `mean_weight` (points
+of missing genotypes, mean points in training), and the header line `renyi_model`.
 """
 
 from __future__ import annotations
@@ -55,11 +55,11 @@ Floats = NDArray[np.float64]
 
 REVERSED = [NONE, MISSING, ONE, TWO]
 PGS = "###PGS CATALOG SCORING FILE"
-_ONE_COPY = ("X", *HAPLOID)  # of which samples may have one only
+_ONE_COPY = ("X", *HAPLOID)  # chromosomes with one copy in some samples
 _PIECE = 2**24  # bytes of text read at a time
 _LONGEST = 2**20  # bytes of a line of the header
 _MOST_LINES = 10_000
-_MEMORY_PER_BYTE = 2  # of columns, while they are read
+_MEMORY_PER_BYTE = 2  # memory while columns are read
 _PGS_HEADER = """\
 {pgs} - see https://www.pgscatalog.org/downloads/#dl_ftp_scoring for additional \
 information
@@ -149,7 +149,7 @@ def _check_for_plink2(variants: pd.DataFrame) -> None:
 
 
 def _write_tsv(stream: IO[bytes], table: pa.Table) -> None:
-    """Write a table, tabs between cells; what holds a tab or a quote is refused."""
+    """Write a table with tabs between cells; reject cells with a tab or a quote."""
     stream.write(("\t".join(table.column_names) + "\n").encode())
     options = csv.WriteOptions(
         include_header=False, delimiter="\t", quoting_style="none", batch_size=2**16
@@ -170,7 +170,7 @@ def write_pgs(
 ) -> None:
     """Write a scoring file; see `GenotypeScores.to_pgs`."""
     a1, a2 = (table[each].to_numpy(object) for each in ("a1", "a2"))
-    lone = a1 == NO_ALLELE  # then A2 is the allele that is counted
+    lone = a1 == NO_ALLELE  # then A2 is the counted allele
     points = np.where(lone[:, None], points[:, REVERSED], points)
     columns: dict[str, Any] = {
         "rsID": table["id"].where(~table["id"].isin(NO_ID), ""),
@@ -214,7 +214,7 @@ def write_pgs(
 
 
 class PgsFile(NamedTuple):
-    """Variants and points by code; build, and what the header says of a model."""
+    """Variants, points by code, genome build, and the header's facts of a model."""
 
     variants: pd.DataFrame
     points: Floats
@@ -235,14 +235,14 @@ def read_pgs(path: Path) -> PgsFile:
         ) from None
     except (pa.ArrowException, EOFError, zlib.error, OSError) as error:
         if isinstance(error, OSError) and error.errno is not None:
-            raise  # of the system, as where there is no such file
+            raise  # a system error, such as a missing file
         raise ValueError(
             f"{path} cannot be read as a PGS Catalog scoring file: {first_line(error)}."
         ) from None
 
 
 def _head(path: Path) -> tuple[dict[str, str], list[str], int]:
-    """Return what the header says, the names of the columns, and lines to skip."""
+    """Return the facts of the header, the column names, and the lines to skip."""
     head = {}
     with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as stream:
         for skip in range(1, _MOST_LINES):
@@ -262,7 +262,7 @@ def _head(path: Path) -> tuple[dict[str, str], list[str], int]:
 
 
 def _rows(path: Path, names: list[str], skip: int) -> pa.Table:
-    """Read the columns that are known."""
+    """Read the known columns."""
     kinds: dict[str, Any] = dict.fromkeys(_NUMBERS, pa.float64())
     kinds |= dict.fromkeys(_POSITIONS, pa.int64())
     kinds |= dict.fromkeys((*_TEXT_COLUMNS, *_MODELS, *_REFUSED), pa.string())
@@ -287,7 +287,7 @@ def _rows(path: Path, names: list[str], skip: int) -> pa.Table:
 
 
 def _contents(head: dict[str, str], rows: pa.Table) -> PgsFile:
-    """Return what the header and the rows of a scoring file say."""
+    """Return the contents of a scoring file from its header and rows."""
     harmonised = "hm_chr" in rows.column_names and "hm_pos" in rows.column_names
     place = ("hm_chr", "hm_pos") if harmonised else ("chr_name", "chr_position")
     name = "rsID" if "rsID" in rows.column_names else "hm_rsID"
@@ -311,7 +311,7 @@ def _contents(head: dict[str, str], rows: pa.Table) -> PgsFile:
     model = parse(head["renyi_model"].encode()) if "renyi_model" in head else None
     if np.isfinite(f).any():
         variants["frequency"] = f
-        if model is not None:  # of whose intercept the means are a part
+        if model is not None:  # its intercept includes the means
             shares = genotype_shares(f)[:, ::-1]
             means = (shares * points[:, [NONE, ONE, TWO]]).sum(axis=1)
             known = _numbers(rows, "mean_weight", np.nan)
@@ -344,7 +344,7 @@ def _check_none(variants: pd.DataFrame, bad: NDArray[np.bool_], what: str) -> No
 
 
 def _texts(rows: pa.Table, name: str, none: str) -> Any:
-    """Return a column of texts; `none` where a cell is empty, or all are."""
+    """Return a column of texts, with `none` for empty cells or an absent column."""
     if name not in rows.column_names:
         return np.full(rows.num_rows, none, object)
     column = rows[name]
@@ -352,7 +352,7 @@ def _texts(rows: pa.Table, name: str, none: str) -> Any:
 
 
 def _numbers(rows: pa.Table, name: str, none: float) -> Floats:
-    """Return a column of numbers; `none` where a cell is empty, or all are."""
+    """Return a column of numbers, with `none` for empty cells or an absent column."""
     if name not in rows.column_names:
         return np.full(rows.num_rows, none)
     return np.asarray(rows[name].fill_null(none).to_numpy())

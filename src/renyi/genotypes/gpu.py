@@ -1,9 +1,9 @@
-"""Products with packed genotypes on a GPU, with CuPy: those of `packed`.
+"""Compute the products of `packed` on a GPU, with CuPy.
 
 The two bits of every genotype stay packed in the memory of the GPU. Vectors are rounded
-to whole numbers of 31 bits, a share of 2⁻³¹ of the largest entry, and the products are
-then exact (see ``gpu_kernels.cu``): the same bits at every run, and the CPU's results
-but for that rounding. Counts, as of `DeviceGenotypes.agreement`, are exact.
+to whole numbers of 31 bits, by at most 2⁻³¹ of the largest entry. The products are then
+exact (see ``gpu_kernels.cu``): every run gives the same bits, and the CPU's results up
+to that rounding. Counts, such as `DeviceGenotypes.agreement`, are exact.
 """
 
 from __future__ import annotations
@@ -21,24 +21,24 @@ if TYPE_CHECKING:
     from renyi.genotypes.packed import PackedGenotypes
 
 Floats = NDArray[np.float64]
-DeviceArray = NDArray[Any]  # of CuPy, whose arrays have numpy's methods
+DeviceArray = NDArray[Any]  # a CuPy array, with numpy's methods
 
-_LARGEST = 2.0**30 - 1  # of a number in four digits
-_PAIR = 2  # vectors of one pass
+_LARGEST = 2.0**30 - 1  # largest number in four digits
+_PAIR = 2  # vectors in one pass
 _SPAN = 48  # blocks of 256 samples whose digits are in shared memory: 96 kB
 _CHUNK = 32_768  # variants of one block of threads: no sum of digits reaches 2**31
 _THREADS = 256
-_SAMPLES = 2_048  # of a block of threads of `scores`
-_UPLOAD = 2**28  # bytes on their way at a time
+_SAMPLES = 2_048  # samples of a block of threads of `scores`
+_UPLOAD = 2**28  # bytes to copy at a time
 _CAPABILITY = 80  # the first with the matrix instruction of the kernels
-_INT8 = 3  # as CUDA numbers them
+_INT8 = 3  # number of the type in CUDA
 _INT32 = 10
 _CHARACTERS = 2**30  # bytes of unpacked genotypes at a time
 
 
 @cache
 def module() -> tuple[Any, Any]:
-    """Return CuPy and the compiled kernels, or say what is missing."""
+    """Return CuPy and the compiled kernels; the error says what is missing."""
     need = "The GPU needs CuPy, which is not installed"
     cupy = import_extra("cupy", "gpu", need, ", or use the CPU")
     try:
@@ -64,7 +64,7 @@ def module() -> tuple[Any, Any]:
 
 
 def kernel_source() -> str:
-    """Return the text of the kernels, which lies beside this module."""
+    """Return the source of the kernels, a file next to this module."""
     return resources.files("renyi.genotypes").joinpath("gpu_kernels.cu").read_text()
 
 
@@ -76,7 +76,7 @@ def row_bytes(n: int) -> int:
 class DeviceGenotypes:
     """Genotypes in the memory of a GPU, and the products with their one-hot matrix W.
 
-    Arguments and results are arrays of numpy; within `gram` nothing leaves the GPU.
+    Arguments and results are numpy arrays; inside `gram`, nothing leaves the GPU.
     """
 
     def __init__(self, G: PackedGenotypes) -> None:
@@ -110,7 +110,7 @@ class DeviceGenotypes:
 
     @classmethod
     def on_device(cls, data: DeviceArray, n: int) -> DeviceGenotypes:
-        """Take genotypes of n samples, a CuPy array (variants, `row_bytes(n)`)."""
+        """Wrap genotypes of n samples, a CuPy array (variants, `row_bytes(n)`)."""
         self = cls.__new__(cls)
         self.n = n
         self.d = len(data)
@@ -187,14 +187,14 @@ class DeviceGenotypes:
     def agreement(self) -> Floats:
         """Count the variants on which two samples have the same code, exactly.
 
-        With u = ±1 by the first bit of a code and v = ±1 by the second, two codes are
-        the same or not as ``(1 + uu' + vv' + uv·u'v')/4`` is 1 or 0: three products of
-        matrices of whole numbers.
+        Let u = ±1 by the first bit of a code, and v = ±1 by the second. Then
+        ``(1 + uu' + vv' + uv·u'v')/4`` is 1 for equal codes and 0 for others: three
+        products of integer matrices.
         """
         cp, _ = module()
         from cupy_backends.cuda.libs import cublas
 
-        n = -(-self.n // 4) * 4  # as the matrix units want it
+        n = -(-self.n // 4) * 4  # a multiple of 4 for the matrix units
         step = max(4, _CHARACTERS // (3 * n) // 4 * 4)
         total = cp.zeros((n, n), cp.int64)
         part = cp.empty((n, n), cp.int32)
@@ -221,20 +221,20 @@ class DeviceGenotypes:
 
 
 def _blocks(items: int) -> int:
-    """Return the blocks of threads that have one for each item."""
+    """Return the number of blocks with a thread for each item."""
     return -(-items // _THREADS)
 
 
 def _launch(
     name: str, grid: tuple[int, ...], *arguments: object, shared: int = 0
 ) -> None:
-    """Run a kernel; whole numbers are its ``i64``."""
+    """Run a kernel; integers become ``i64``."""
     _, kernels = module()
     kernels.get_function(name)(grid, (_THREADS,), arguments, shared_mem=shared)
 
 
 def _scales(v: DeviceArray) -> Any:
-    """Return the factors by which vectors (k, …) become whole numbers of 31 bits."""
+    """Return the factors that scale vectors (k, …) to whole numbers of 31 bits."""
     cp, _ = module()
     largest = cp.stack([cp.abs(each).max() for each in v])  # 10 x faster than an axis
     return _LARGEST / cp.where(largest > 0, largest, 1.0)

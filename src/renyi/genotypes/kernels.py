@@ -1,16 +1,15 @@
 # mypy: disable-error-code="no-untyped-def, no-untyped-call"
-"""Compiled products of packed genotypes, beside the bit planes that count pairs.
+"""Compiled products of packed genotypes.
 
-*Agreement.* 64 variants of 64 samples are cut into their low and high bits and turned
-round, so that every sample has two planes of bits. Two samples differ where either
-plane does. A tile counts four pairs at a time.
+*Agreement.* 64 variants of 64 samples are split into low and high bits and transposed,
+so that every sample has two planes of bits. Two samples differ where either plane does.
+A tile counts four pairs at a time.
 
-*Sums by code.* Half a byte is two genotypes, and what their two samples add to the four
-codes is one of 16 vectors of four numbers: one load and one addition for two genotypes.
+*Sums by code.* Half a byte is two genotypes. The sums that their two samples add to the
+four codes are one of 16 vectors. So two genotypes take one load and one addition.
 
-*Scores.* Four variants of four samples are turned round within a word of 32 bits, so
-that a byte is what four variants say of one sample, and what they add to its score is
-one of 256 numbers.
+*Scores.* Four variants of four samples are transposed within a word of 32 bits. Each
+byte then has the four codes of one sample, which add one of 256 numbers to its score.
 """
 
 from __future__ import annotations
@@ -31,14 +30,14 @@ from renyi.counting.kernels import (
 )
 from renyi.genotypes.packed import MANY, SPAN, TOGETHER
 
-WORDS = 128  # of a plane that are compared before the next are fetched
-BLOCKS = 2  # of so many words, before counts are written
-SQUARE = 96  # samples that meet as many others while both lie in the near cache
-STRIP = 12  # of these others that lie in the nearest
+WORDS = 128  # words of a plane to compare before the next are loaded
+BLOCKS = 2  # blocks of these words to compare before counts are written
+SQUARE = 96  # samples to compare with as many others, all in the near cache
+STRIP = 12  # samples of these that fit in the nearest cache
 TALL = 2  # samples of a tile: four sums and eight planes fit in 16 registers
 WIDE = 2
 QUADS = TOGETHER // 4  # groups of four variants that are added to scores at a time
-BYTES = 512  # of a variant whose scores stay in the nearest cache
+BYTES = 512  # bytes of a variant whose scores stay in the nearest cache
 
 _WORD = ir.IntType(64)
 _BYTE = ir.IntType(8)
@@ -50,7 +49,7 @@ _FOUR = ir.VectorType(ir.DoubleType(), 4)
 
 @intrinsic
 def _word_at(context, data, row, byte):
-    """Return eight bytes of a row, wherever they begin."""
+    """Return eight bytes of a row, from any position."""
 
     def generate(context, builder, signature, arguments):
         address = element_pointer(context, builder, data, *arguments)
@@ -61,7 +60,7 @@ def _word_at(context, data, row, byte):
 
 @compile_loop
 def _word(data, row, byte):
-    """Return eight bytes of a row, zeros behind its end."""
+    """Return eight bytes of a row, with zeros after its end."""
     if byte + 8 <= data.shape[1]:
         return _word_at(data, row, byte)
     word = np.uint64(0)
@@ -108,8 +107,8 @@ def _turn(square):
 def write_codes(data, rows, samples, first, step, merge, planes):
     """Write the planes of samples for some rows of the data.
 
-    Of the words every eight make a line of the cache; lines are taken from `first` on,
-    every `step`-th. With `merge` a missing genotype becomes code 0.
+    Eight words are a cache line; every `step`-th line is written, starting with
+    `first`. With `merge` a missing genotype becomes code 0.
     """
     place = np.full(4 * data.shape[1], -1)
     place[samples] = np.arange(samples.size)
@@ -153,10 +152,10 @@ def _read_words(data, rows, byte, words):
 
 
 def layout(n, d):
-    """Return two planes for each of n samples, the variants they hold, and squares.
+    """Return two planes for each of n samples, their variants, and the squares.
 
-    The words of a block lie together: at larger distances, powers of two, they would
-    share few places of the cache.
+    The words of a block are contiguous. At distances of powers of two, they would share
+    few places of the cache.
     """
     blocks = min(BLOCKS, -(-d // (64 * WORDS)))
     squares = -(-n // SQUARE)
@@ -166,7 +165,7 @@ def layout(n, d):
 
 
 def _tile(join, context, planes, cells):
-    """Write the code of a tile, for which `join` makes one of two planes."""
+    """Write the code of a tile; `join` combines two planes into one."""
 
     def generate(context, builder, signature, arguments):
         data, block, i, j, table, row, column = arguments
@@ -255,7 +254,7 @@ def subtract_differences(planes, square, both, times, out):
 def mask_counts(data, rows, mask, total, out):
     """Count the samples of a mask by code: ``out[row, code]``.
 
-    The mask has bit 2 s for sample s, `total` says how many.
+    The mask has bit 2 s for sample s; `total` is their number.
     """
     for r in range(rows.size):
         row = rows[r]
@@ -277,7 +276,7 @@ def mask_counts(data, rows, mask, total, out):
 def add_missing(data, rows, samples, first, last, table, out):
     """Add ``table[r, code of b]`` to ``out[a, b]`` for rows that sample a misses.
 
-    Of the samples only those from `first` to `last` stand for a.
+    Only samples from `first` to `last` are used as a.
     """
     n = samples.size
     codes = np.empty(n, np.uint8)
@@ -309,7 +308,7 @@ def add_missing(data, rows, samples, first, last, table, out):
 def _add_codes(context, data, rows, r, byte, count, vectors, out):
     """Add the vectors of some bytes of `MANY` rows from ``rows[r]`` on to ``out[r:]``.
 
-    None of their sums waits for another's.
+    No sum waits for another.
     """
 
     def generate(context, builder, signature, arguments):
@@ -374,7 +373,7 @@ def code_sums(data, rows, vectors, out):
 
 @compile_loop
 def _point_table(points, first, table):
-    """Write what four variants add to a score, by the byte of their codes."""
+    """Write the sums of points of four variants, by the byte of their codes."""
     for code in range(4):
         table[code] = points[first, code]
     size = 4
@@ -409,7 +408,7 @@ def _turn_codes(data, rows, first, low, high, words):
 def code_scores(data, rows, points, out):
     """Add the points of the rows, as many as a multiple of 16, to every sample.
 
-    `out` has room for four samples to every byte.
+    `out` has four places for every byte.
     """
     length = data.shape[1]
     tables = np.empty((QUADS, 256))

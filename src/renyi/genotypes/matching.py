@@ -1,15 +1,15 @@
-"""Which variant of a file is which of a model, and which of its alleles is counted.
+"""Match the variants of a file to those of a model, and their alleles.
 
-A variant is found by its id where both files have it once, else by chromosome and
-position; never by position where the files are of two genome builds. Two builds are
-taken for granted if they were stated so, or if variants of one id lie at other places.
+A variant is found by its id if both files have it once, otherwise by chromosome and
+position. It is never found by position if the files have different genome builds. They
+do if the builds were stated so, or if variants of the same id have other positions.
 
 Alleles agree as named (A1 is A1), swapped (A1 is A2: points are read backwards), or on
-the other strand of the DNA, either way. Of A/T and C/G variants the other strand looks
-like a swap: frequencies of A1 decide, if both are at least 0.1 away from ½, and without
-them the variant is dropped, except where the strands are known to be the same: it was
-said so, or the variants of both files are the same, line by line. An allele that no
-sample has ("0" in PLINK's files) agrees with any, if the other one does.
+the other strand of the DNA, either way. For A/T and C/G variants the other strand looks
+like a swap. The frequencies of A1 decide, if both are at least 0.1 away from ½.
+Otherwise the variant is dropped, unless the strands are known to be the same. They are
+if the caller says so, or if the variants of both files are the same, line by line. An
+allele that no sample has ("0" in PLINK's files) agrees with any, if the other one does.
 """
 
 from __future__ import annotations
@@ -42,15 +42,15 @@ REASONS = {
 BUILDS = {"hg18": "NCBI36", "hg19": "GRCh37", "hg38": "GRCh38"}
 BUILDS |= {name.lower(): name for name in BUILDS.values()}
 _COMPLEMENT = str.maketrans("ACGT", "TGCA")
-_MARGIN = 0.1  # of a frequency that decides, from ½
-_MOVED = 0.1  # share of ids at other places which tells of two genome builds
+_MARGIN = 0.1  # least distance from ½ of a frequency that decides
+_MOVED = 0.1  # share of ids at other positions that indicates two genome builds
 _MOST_AT_ONE_PLACE = 16
 _SHOWN = 3
 
 
 @dataclass(frozen=True, eq=False)
 class MatchRecord:
-    """How many variants of a model were found in a file, and in what way."""
+    """How many variants of a model were found in a file, and how."""
 
     variants: int  # of the model
     matched: int
@@ -66,7 +66,7 @@ class MatchRecord:
 
     @property
     def counts(self) -> dict[str, int]:
-        """How many were dropped, by reason."""
+        """Number of dropped variants, by reason."""
         counts = self.dropped["reason"].value_counts()
         return {each: int(counts[each]) for each in REASONS if each in counts.index}
 
@@ -76,7 +76,7 @@ class MatchRecord:
         return {**{n: getattr(self, n) for n in names}, "dropped": self.counts}
 
     def lines(self) -> list[str]:
-        """Return it in words."""
+        """Return the record in words."""
         builds = f"genome build {self.build or 'not stated'}"
         if self.file_build != self.build:
             builds += f", of the file {self.file_build or 'not stated'}"
@@ -90,7 +90,7 @@ class MatchRecord:
         }
         text += [f"{count:,} {what}" for what, count in turned.items() if count]
         if self.moved:
-            text.append(f"{self.moved:,} of the same id lie at other positions")
+            text.append(f"{self.moved:,} of the same id have other positions")
         for reason, count in self.counts.items():
             some = self.dropped[self.dropped["reason"] == reason].head(_SHOWN)
             names = ", ".join(printable(name)[:40] for name in variant_names(some))
@@ -103,7 +103,7 @@ class MatchRecord:
 
 
 class Match(NamedTuple):
-    """Pairs of variants, in the order of the file's; of which A1 is the model's A2."""
+    """Pairs of variants in the order of the file, and whether A1 is the model's A2."""
 
     model: Places
     file: Places
@@ -120,7 +120,7 @@ def variant_names(variants: pd.DataFrame) -> list[str]:
 
 
 def build_of(name: str | None) -> str | None:
-    """Return the one name of a genome build; None if none is stated."""
+    """Return the standard name of a genome build; None if none is stated."""
     if name is None or name.strip().upper() in ("", "NR", "NA"):
         return None
     return BUILDS.get(name.strip().lower(), name.strip())
@@ -134,7 +134,7 @@ def texts_of(*columns: pd.Series) -> pa.Array:
 
 
 def coded(*columns: pd.Series) -> tuple[list[Places], pa.Array]:
-    """Return texts of several columns as numbers, and the different ones among them."""
+    """Return texts of several columns as numbers, and the distinct texts."""
     encoded = texts_of(*columns).dictionary_encode()
     codes = encoded.indices.to_numpy().astype(np.int64)
     cuts = np.cumsum([len(column) for column in columns])[:-1]
@@ -142,7 +142,7 @@ def coded(*columns: pd.Series) -> tuple[list[Places], pa.Array]:
 
 
 def chromosomes(*columns: pd.Series) -> tuple[list[Places], list[str]]:
-    """Return chromosomes as numbers, and the one name that each of them has."""
+    """Return chromosomes as numbers, and the standard name of each."""
     codes, texts = coded(*columns)
     plain = [chromosome_name(text) for text in texts.to_pylist()]
     names = {name: k for k, name in enumerate(dict.fromkeys(plain))}
@@ -179,7 +179,7 @@ def match_variants(
         at_place, several[rest], seen = _by_position(keys, rest, alleles)
         by_position[rest] = at_place >= 0
         places[rest] = at_place
-        named[rest[(named[rest] < 0) & seen]] = 0  # there, but with other alleles
+        named[rest[(named[rest] < 0) & seen]] = 0  # present, but with other alleles
     reasons = np.full(len(model), "", object)
     lost = places < 0
     reasons[lost] = np.where(named[lost] >= 0, "alleles", "absent")
@@ -198,7 +198,7 @@ def match_variants(
         own = model["frequency"].to_numpy(float) if "frequency" in model else None
         ours = np.full(int(doubt.sum()), np.nan) if own is None else own[rows[doubt]]
         theirs = frequencies(at[doubt])
-        clear = np.minimum(abs(ours - 0.5), abs(theirs - 0.5)) >= _MARGIN  # NaN is not
+        clear = np.minimum(abs(ours - 0.5), abs(theirs - 0.5)) >= _MARGIN  # not NaN
         decided[doubt] = clear
         flip = (ours > 0.5) != (theirs > 0.5)
         turned[doubt] = flip != swapped[doubt]
@@ -233,7 +233,7 @@ def _same_list(model: pd.DataFrame, file: pd.DataFrame) -> bool:
         name: model[name].to_numpy() == file[name].to_numpy()
         for name in ("id", "position", "chromosome", "a1", "a2")
     }
-    # A scoring file begins with the allele that is known.
+    # A scoring file starts with the known allele.
     turned = (file["a1"] == NO_ALLELE) & (model["a2"] == NO_ALLELE)
     turned &= model["a1"].to_numpy() == file["a2"].to_numpy()
     alleles = same.pop("a1") & same.pop("a2") | turned.to_numpy()
@@ -241,7 +241,7 @@ def _same_list(model: pd.DataFrame, file: pd.DataFrame) -> bool:
 
 
 def _by_id(ours: pd.Series, theirs: pd.Series) -> Places:
-    """Return where the ids are that both files have once; -1 elsewhere."""
+    """Return the places of ids that both files have once, and -1 for others."""
     (one, other), texts = coded(ours, theirs)
     times = [np.bincount(codes, minlength=len(texts)) for codes in (one, other)]
     single = (times[0] == 1) & (times[1] == 1)
@@ -252,7 +252,7 @@ def _by_id(ours: pd.Series, theirs: pd.Series) -> Places:
 
 
 def _positions(model: pd.DataFrame, file: pd.DataFrame) -> tuple[Places, Places]:
-    """Return one number for chromosome and position; -1 where there is none."""
+    """Return one number for chromosome and position, or -1 without a position."""
     codes, names = chromosomes(model["chromosome"], file["chromosome"])
     none = [k for k, name in enumerate(names) if name in NO_ID]
     keys = []
@@ -266,9 +266,9 @@ def _positions(model: pd.DataFrame, file: pd.DataFrame) -> tuple[Places, Places]
 def _by_position(
     keys: tuple[Places, Places], rest: Places, alleles: _Alleles
 ) -> tuple[Places, Truths, Truths]:
-    """Return the variant of the file at the place of each, and where several fit.
+    """Return the variant of the file at each position, and where several fit.
 
-    Last, whether any is at its place.
+    The third array says whether any variant has the position.
     """
     order = np.argsort(keys[1], kind="stable")
     theirs = keys[1][order]
@@ -297,7 +297,7 @@ class _Alleles:
         texts = [text.upper() for text in dictionary.to_pylist()]
         known = {text: k for k, text in enumerate(dict.fromkeys(texts))}
         self.none = known.get(NO_ALLELE, -1)
-        other = np.full(len(known), -2)  # of an allele that is not of letters ACGT
+        other = np.full(len(known), -2)  # an allele with letters other than ACGT
         for text, k in known.items():
             if text and not set(text) - set("ACGT"):
                 other[k] = known.get(text.translate(_COMPLEMENT)[::-1], -3)
@@ -333,6 +333,6 @@ class _Alleles:
         return np.select(cases, range(len(cases)))
 
     def palindromic(self, ours: Places, theirs: Places) -> Truths:
-        """Return where the two alleles of either file are one on two strands."""
+        """Return where the two alleles of either file are complements of each other."""
         ours_alike = self.other[self.m1[ours]] == self.m2[ours]
         return np.asarray(ours_alike | (self.other[self.f1[theirs]] == self.f2[theirs]))

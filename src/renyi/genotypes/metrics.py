@@ -1,10 +1,10 @@
-r"""What a score explains of a disease: arrays to numbers, no model inside.
+r"""Measure what a score explains of a disease, from arrays.
 
 * **Nagelkerke's R²** is ``(1 − (L₀/L₁)^(2/n)) / (1 − L₀^(2/n))`` of logistic
-  regressions; what a score adds to covariates is the difference of theirs.
+  regressions. What a score adds to covariates is the difference of two such values.
 * **Liability-scale R²** (Lee et al. 2012, Genet. Epidemiol. 36:214). R²_o is that
-  of the linear regression of the 0/1 phenotype, K the prevalence and P the share of
-  cases in the sample, t = Φ⁻¹(1 − K), z = φ(t), m = z/K:
+  of the linear regression of the 0/1 phenotype. K is the prevalence, and P the share of
+  cases in the sample. With t = Φ⁻¹(1 − K), z = φ(t), m = z/K:
   ``C = (K(1−K))² / (z² P(1−P))``, ``θ = m(P−K)/(1−K) · (m(P−K)/(1−K) − t)``,
   ``R²_l = C·R²_o / (1 + C·θ·R²_o)``.
 * **Another prevalence** adds ``log K/(1−K) − log P/(1−P)`` to the log-odds.
@@ -29,7 +29,7 @@ _STEPS = 50
 
 @dataclass(frozen=True)
 class RiskMeasures:
-    """What a score of a two-class phenotype is worth, on rows it was not fitted to."""
+    """Figures of a score of a two-class phenotype, on rows it was not fitted to."""
 
     auc: float
     auc_interval: tuple[float, float]  # of 95 %
@@ -48,9 +48,9 @@ def risk_measures(
 ) -> RiskMeasures:
     """Measure a score; R² is what it adds to the covariates. `y` is 1 for cases.
 
-    A score with covariates in it is measured by what it has `added`: if it is of
-    left-out samples, their own classes would follow from it and the covariates. One
-    that goes the wrong way explains nothing. Samples of one of the `cells` are ties.
+    A score that includes covariates is measured by what it has `added`. (For left-out
+    samples, their classes would follow from the score and the covariates.) A score of
+    the wrong sign explains nothing. Samples with the same number in `cells` are ties.
     """
     scores, y = check_two_classes(scores, y)
     area, low, high = auc(scores, y, cells=cells)
@@ -85,10 +85,10 @@ def _with_start(y: Floats, covariates: ArrayLike | None, *more: Floats) -> Float
 
 
 def log_likelihood(X: Floats, y: Floats) -> float:
-    """Return the largest one of a logistic regression; 0 where classes separate.
+    """Return the log-likelihood of a logistic regression; 0 if classes separate.
 
-    Newton's method with halved steps; a ridge far below rounding of the result keeps
-    directions without variation, and perfect separation, finite.
+    It uses Newton's method with halved steps. A ridge far below the rounding of the
+    result keeps constant directions and perfect separation finite.
     """
     beta = np.zeros(X.shape[1])
     value = -len(y) * math.log(2)
@@ -145,7 +145,7 @@ def observed_r2(
 
 
 def liability_r2(r2: float, share: float, prevalence: float) -> float:
-    """Return R² on the liability scale of one observed at a share of cases."""
+    """Return R² on the liability scale from R² observed at a share of cases."""
     check_share("prevalence", prevalence)
     check_share("share", share)
     K = prevalence
@@ -161,7 +161,7 @@ def liability_r2(r2: float, share: float, prevalence: float) -> float:
 
 
 def intercept_at(intercept: float, share: float, prevalence: float) -> float:
-    """Return the intercept of log-odds at another prevalence than cases had a share."""
+    """Return the intercept of log-odds at another prevalence."""
     check_share("prevalence", prevalence)
     check_share("share", share)
     moved = math.log(prevalence / (1 - prevalence)) - math.log(share / (1 - share))

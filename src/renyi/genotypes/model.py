@@ -51,12 +51,12 @@ _LEFT_OUT = {
 
 @dataclass(frozen=True)
 class GenotypeMetrics:
-    """What the fit is worth on samples it has not seen."""
+    """Figures of a fit on left-out samples."""
 
-    method: str  # how they were left out: "leave-one-out", by group, or by folds
+    method: str  # "leave-one-out", by group, or by folds
     n_samples: int
     n_groups: int  # that were left out one by one
-    error: float  # share of wrong answers
+    error: float  # error rate
     risk: float  # mean of (s − y)² with the estimate s of P(class 1)
     auc: float
     auc_interval: tuple[float, float]  # of 95 %, 1.5 times as wide as DeLong's
@@ -106,9 +106,9 @@ class GenotypeModel:
         y : array-like of shape (n,)
             The class of every sample.
         covariates : array-like of shape (n, q), optional
-            Numbers beside the genotypes, fitted without penalty.
+            Numbers in addition to the genotypes, fitted without penalty.
         groups : array-like of shape (n,), optional
-            Samples that must be left out together, as those of a family.
+            Samples with the same group are left out together, such as a family.
 
         Returns
         -------
@@ -150,9 +150,9 @@ class GenotypeModel:
     def _iterate(
         self, kernel: GenotypeKernel, samples: Samples, alpha: float | str
     ) -> KernelFit:
-        """Fit by conjugate gradients; alpha by a factorisation for some samples.
+        """Fit by conjugate gradients; choose alpha by a factorisation of some samples.
 
-        The best total penalty n·alpha is a ratio of two variances, and does not grow
+        The best total penalty n·alpha is a ratio of two variances. It does not grow
         with the number of samples.
         """
         G = kernel.G
@@ -212,7 +212,7 @@ class GenotypeModel:
     def decision_function(
         self, G: AnyGenotypes, covariates: ArrayLike | None = None
     ) -> Floats:
-        """Return scores; those above 0 are for the second class."""
+        """Return scores; a score above 0 means the second class."""
         genotypes = self._same_variants(G)
         C = _covariates(covariates, genotypes.n)
         q = 0 if C is None else C.shape[1]
@@ -252,10 +252,10 @@ class GenotypeModel:
     def score(
         self, G: AnyGenotypes, y: ArrayLike, covariates: ArrayLike | None = None
     ) -> float:
-        """Return the share of right answers."""
+        """Return the accuracy."""
         return float(np.mean(self.predict(G, covariates) == np.asarray(y)))
 
-    # ---- beside the fit
+    # ---- leave chromosomes out
 
     def leave_chromosomes_out(
         self,
@@ -267,17 +267,17 @@ class GenotypeModel:
     ) -> pd.DataFrame:
         """Return scores of the training samples without each chromosome in turn.
 
-        Each is of a fit to the variants of all other chromosomes and, at the same
-        penalty, to all other samples (groups, folds), less the answer of the covariates
-        alone. It stands for the rest of the genome where the variants of a chromosome
-        are tested one by one.
+        Each comes from a fit to the variants of all other chromosomes and, at the same
+        penalty, to all other samples (groups, folds). The score of the covariates alone
+        is subtracted. Use it for the rest of the genome when you test the variants of a
+        chromosome one by one.
 
         Parameters
         ----------
         G, y, covariates, groups
-            What was fitted.
+            The arguments of `fit`.
         chromosomes : array-like of shape (d,), optional
-            The chromosome of every variant; by default that of ``G.variants``.
+            The chromosome of every variant (default: that of ``G.variants``).
 
         Returns
         -------
@@ -301,7 +301,7 @@ class GenotypeModel:
         if exact:
             A = self._kernel(whole).matrix()
         for name in pd.unique(names):
-            if exact:  # A is the sum of those of the chromosomes
+            if exact:  # A is the sum over the chromosomes
                 part = whole.take(variants=names == name)
                 rest = self._kernel(part).matrix()
                 np.subtract(A, rest, out=rest)
@@ -315,13 +315,13 @@ class GenotypeModel:
         return pd.DataFrame(columns)
 
 
-# ---- what is given
+# ---- checks of arguments
 
 
 def _known_samples(
     y: ArrayLike, covariates: ArrayLike | None, groups: ArrayLike | None, n: int
 ) -> tuple[NDArray[Any], Samples]:
-    """Return the two classes, and what is known of every sample."""
+    """Return the two classes, and the facts of every sample."""
     classes, labels = np.unique(_known(y, n, "y"), return_inverse=True)
     if len(classes) != 2:
         few = ", ".join(map(repr, classes[:5].tolist()))
@@ -379,7 +379,7 @@ def _figures(
     alone: Floats | None,
     cells: NDArray[np.intp],
 ) -> GenotypeMetrics:
-    """Judge left-out scores, and beside them those of the covariates alone."""
+    """Evaluate left-out scores, and those of the covariates alone."""
     y, C, groups = samples
     kind = "fold" if fit.rounds else "sample" if groups is None else "group"
     area, low, high = left_out_auc(scores, y, cells, groups)
@@ -426,10 +426,10 @@ def _comparable(
     together: NDArray[np.int64] | None,
     condition: float = 1.0,
 ) -> Floats:
-    """Return left-out scores less the share of class 1 that their fit has seen.
+    """Return left-out scores minus the share of class 1 in their fits.
 
-    It is smaller without a sample of class 1 than without one of the other, so that of
-    noise all samples of class 1 would come last.
+    The share is smaller without a sample of class 1. So for pure noise all samples of
+    class 1 would rank last.
     """
     if together is None:
         together = np.arange(len(y))
@@ -440,7 +440,7 @@ def _comparable(
 
 
 def _levelled(scores: Floats, condition: float) -> Floats:
-    """Return scores without differences of rounding, which would rank equals."""
+    """Return scores without rounding differences, which would rank equal samples."""
     runs = _runs(scores, condition)
     _, first, place = np.unique(runs, return_index=True, return_inverse=True)
     level = scores[first[place]]
@@ -448,7 +448,7 @@ def _levelled(scores: Floats, condition: float) -> Floats:
 
 
 def _runs(scores: Floats, condition: float) -> NDArray[np.intp]:
-    """Return a number for each score, the same where they differ by rounding."""
+    """Return a number for each score, equal if they differ only by rounding."""
     near = min(_ROUNDING * max(1.0, condition), _LEVEL)
     order = np.argsort(scores, kind="stable")
     ranked = scores[order]

@@ -1,13 +1,13 @@
-r"""Genotypes as PLINK packs them, four to a byte, and the products of their one-hot W.
+r"""Store genotypes as PLINK does, four to a byte, and multiply by their one-hot W.
 
 A genotype is one of four codes, the two bits of a .bed file: 0 two copies of the first
 allele A1, 1 missing, 2 one copy, 3 none. W has four indicators per variant and is never
-written out. numpy and the compiled loops of `renyi.genotypes.kernels` add in the same
-order, which depends on no number of threads, and so agree to the last bit.
+built. numpy and the compiled loops of `renyi.genotypes.kernels` add in the same order,
+whatever the number of threads. So they agree to the last bit.
 
 *Copies as numbers.* The two bits of codes 0, 2, 3 say whether there is at least one
 copy of A2, and whether there are two. So the squared distance of two samples is the
-number of variants where any bit differs plus three times that where both do.
+number of variants where any bit differs, plus three times the number where both do.
 """
 
 from __future__ import annotations
@@ -41,11 +41,11 @@ COPIES = np.array([0.0, np.nan, 1.0, 2.0])
 """Copies of the second allele by code."""
 KERNELS = "renyi.genotypes.kernels"
 BLOCK = 2**22  # genotypes unpacked at a time
-CHUNK = 4_096  # variants whose points are added up before they join the rest
-SPAN = 16  # bytes of a variant whose sums are added up before they join the rest
+CHUNK = 4_096  # variants whose points are summed before they are added to the rest
+SPAN = 16  # bytes of a variant to sum before they are added to the rest
 TOGETHER = 16  # variants that are added to a score at a time
-MANY = 4  # variants whose sums by code are added up side by side
-WAYS = (False, 1), (True, 3)  # bits that differ in both planes? how often?
+MANY = 4  # variants whose sums by code are computed in parallel
+WAYS = (False, 1), (True, 3)  # whether both planes must differ, and the factor
 PRODUCT_SECONDS = 2e-9  # per genotype and output, with numpy
 COUNT_SECONDS = 3e-10  # per genotype, with numpy
 _UNPACKED: NDArray[np.uint8] = (
@@ -64,7 +64,7 @@ class PackedGenotypes:
     n_in_file : int
         Samples in the file.
     samples, variants : ndarray of int64 or None
-        Those kept, ascending; None keeps all.
+        Indices of those kept, ascending; None keeps all.
 
     Examples
     --------
@@ -290,9 +290,9 @@ def copy_products(G: PackedGenotypes) -> Floats:
 
 
 def _subtract(G: PackedGenotypes, out: Floats, copies: bool) -> None:
-    """Subtract from `out` the variants in which samples differ, or squared distances.
+    """Subtract from `out` the number of differing variants, or squared distances.
 
-    For these missing genotypes count as code 0.
+    In squared distances, missing genotypes count as code 0.
     """
     kernels = kernels_for(COMPARE_SECONDS * G.d * float(G.n) ** 2, KERNELS)
     if kernels is None:
@@ -362,7 +362,7 @@ def missing_products(G: PackedGenotypes, table: Floats) -> Floats:
 
 
 def _square(G: PackedGenotypes, value: float) -> Floats:
-    """Return a number for every two samples, if there is memory for so many."""
+    """Return a matrix of all pairs of samples, if it fits into memory."""
     check_memory(
         3 * 8 * G.n**2,
         f"Comparing every two of {G.n:,} samples",
@@ -403,7 +403,7 @@ def scores(G: PackedGenotypes, points: ArrayLike) -> Floats:
     for low in range(0, len(parts), wave):
         _side_by_side(add_part, enumerate(parts[low : low + wave]))
         for t in range(len(parts[low : low + wave])):
-            out += some[t]  # in the order of the parts, however many work on them
+            out += some[t]  # in the order of the parts, whatever the threads
     totals = out[:, G.places].T
     return totals[:, 0].copy() if given.ndim == 2 else np.ascontiguousarray(totals)
 
@@ -411,7 +411,7 @@ def scores(G: PackedGenotypes, points: ArrayLike) -> Floats:
 def _add_scores(
     data: NDArray[np.uint8], rows: NDArray[np.int64], points: Floats, out: Floats
 ) -> None:
-    """Add up points as the compiled loop does: four variants by one lookup."""
+    """Add up points in the order of the compiled loop: four variants per lookup."""
     tables = points[0::4]
     for k in range(1, 4):
         more = points[k::4, :, None] + tables[:, None, :]
@@ -465,7 +465,7 @@ def sums(G: PackedGenotypes, V: ArrayLike) -> Floats:
 
 
 def _pair_vectors(values: Floats) -> Floats:
-    """Return what two samples add to the four codes: (pairs, half a byte, codes)."""
+    """Return the sums of two samples by code: (pairs, half a byte, codes)."""
     first = np.arange(16) & 3
     second = np.arange(16) >> 2
     eye = np.eye(CODES)
@@ -478,7 +478,7 @@ def _pair_vectors(values: Floats) -> Floats:
 def _add_sums(
     data: NDArray[np.uint8], rows: NDArray[np.int64], vectors: Floats, out: Floats
 ) -> None:
-    """Add up values as the compiled loop does: two samples by one lookup."""
+    """Add up values in the order of the compiled loop: two samples per lookup."""
     for part in _slices(len(rows), BLOCK // max(1, data.shape[1])):
         packed = data[rows[part]]
         for span in _slices(data.shape[1], SPAN):

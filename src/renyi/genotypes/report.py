@@ -1,4 +1,4 @@
-"""The report of a genotype model: from points per variant to a page."""
+"""Build the report of a genotype model from its points per variant."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from renyi.report.summary import Entry, quoted
 from renyi.validation import is_number
 
 _GENOTYPES = [*OBSERVED, MISSING]  # to choose from
-_MOST_SAMPLES = 1e15  # that a model may claim
+_MOST_SAMPLES = 1e15  # largest number of samples that a model may state
 _LEFT_OUT = "leaving out samples"
 _NO_GUARANTEE = (
     "none. Pair counts of these samples say little about other samples unless there "
@@ -116,7 +116,7 @@ def genotype_report(
 
 
 def _known(meta: dict[str, Any], key: str, most: float) -> float | None:
-    """Return a number that a model states of itself, if it can be one."""
+    """Return a number that the model file states, if it is valid."""
     value: Any = meta.get(key)
     return value if is_number(value) and 0 <= value <= most else None
 

@@ -1,4 +1,4 @@
-"""Files with a line per sample: phenotypes, covariates, groups, lists of samples.
+"""Read files with a line per sample: phenotypes, covariates, groups, lists.
 
 Samples are named by FID and IID, or by IID alone; a header is optional, as in plink2.
 """
@@ -19,19 +19,19 @@ from renyi.genotypes.tables import lines
 from renyi.limits import check_memory
 from renyi.sources.files import existing, require
 
-NO_VALUE = frozenset(("", "-9", "NA", "nan", "NaN", "."))  # of PLINK's programs
-_UNKNOWN = NO_VALUE | {"0"}  # of cases, where 1 is a control and 2 a case
-_MEMORY_PER_BYTE = 60  # of text, while it is read
+NO_VALUE = frozenset(("", "-9", "NA", "nan", "NaN", "."))  # as in PLINK
+_UNKNOWN = NO_VALUE | {"0"}  # in a phenotype: 1 is a control and 2 a case
+_MEMORY_PER_BYTE = 60  # memory while text is read
 
 Row = tuple[int, list[str]]  # number of a line, its fields
 
 
 class SampleColumns(NamedTuple):
-    """Columns of a file, a row for each sample that was asked for."""
+    """Columns of a file, with a row for each requested sample."""
 
     path: Path
     texts: pd.DataFrame  # of dtype object, None for samples that the file lacks
-    lines: NDArray[np.int64]  # in which they stand; 0 for samples that it lacks
+    lines: NDArray[np.int64]  # numbers of their lines; 0 if the file lacks them
 
     def chosen(self, names: Sequence[str] | None) -> SampleColumns:
         """Return the columns of some names."""
@@ -41,7 +41,7 @@ class SampleColumns(NamedTuple):
         return self._replace(texts=self.texts[list(dict.fromkeys(names))])
 
     def numbers(self) -> pd.DataFrame:
-        """Return the columns as numbers, NaN where they are missing."""
+        """Return the columns as numbers, with NaN for missing values."""
         columns = {name: self._numbers(str(name)) for name in self.texts}
         return pd.DataFrame(columns, dtype=float)
 
@@ -58,7 +58,7 @@ class SampleColumns(NamedTuple):
                     )
             numbers.append(
                 math.nan if number == -9 else number
-            )  # -9.0, too, as in PLINK
+            )  # also -9.0, as in PLINK
         return numbers
 
 
@@ -67,8 +67,8 @@ def read_sample_columns(
 ) -> SampleColumns:
     """Read columns of a file and find each sample's row in it.
 
-    With a header (FID IID, IID or #IID first) or without; then columns are `named`
-    PHENO1, PHENO2, …, and FID IID or IID comes first, whichever are ids of samples.
+    A header starts with FID IID, IID or #IID. Without a header, columns are `named`
+    PHENO1, PHENO2, …, after FID IID or IID, whichever are ids of samples.
     """
     place, rows = _read(path)
     if not rows:
@@ -123,7 +123,7 @@ def listed_variants(path: str | Path, variants: pd.DataFrame) -> NDArray[np.bool
 
 
 def _read(path: str | Path) -> tuple[Path, list[Row]]:
-    """Return where a file is, and its lines, if there is memory for them."""
+    """Return the path of a file and its lines, if they fit into memory."""
     place = existing(path)
     check_memory(_MEMORY_PER_BYTE * place.stat().st_size, f"Reading {place}")
     return place, list(lines(place))
@@ -134,7 +134,7 @@ def _ids_of(
 ) -> tuple[bool, int]:
     """Return whether there is a header, and how many fields are ids: FID IID, or IID.
 
-    There are `values` beside them, or more.
+    At least `values` more fields follow.
     """
     line, first = rows[0] if rows else (0, [""])
     head = first[0].removeprefix("#")
@@ -155,14 +155,14 @@ def _ids_of(
 
 
 def _without_families(samples: pd.DataFrame) -> bool:
-    """Return whether no sample has a FID, as in a VCF file: IID then finds them."""
+    """Return whether no sample has a FID, as in a VCF file; then IID is the key."""
     return bool((samples["fid"] == "0").all())
 
 
 def _rows_of(
     path: Path, rows: list[Row], ids: int, samples: pd.DataFrame
 ) -> NDArray[np.int64]:
-    """Return the row that is about each sample, -1 where none is."""
+    """Return the row of each sample, or -1 if there is none."""
     families = ids == 2 and not _without_families(samples)
     row_of: dict[tuple[str, ...], int] = {}
     for k, (line, fields) in enumerate(rows):
@@ -193,8 +193,8 @@ def two_classes(
 ) -> tuple[NDArray[np.int64], tuple[str, str]]:
     """Return the class of each sample, 0, 1 or -1 for neither, and the two classes.
 
-    Without `classes` there must be two values beside those that mean missing: 0, -9 and
-    NA; the second is the larger number, or the later in the alphabet.
+    Without `classes` there must be exactly two values, apart from 0, -9 and NA, which
+    mean missing. The second is the larger number, or the later in the alphabet.
     """
     values = {text for text in texts if text is not None}
     if classes is None:
@@ -238,7 +238,7 @@ def _some(values: Sequence[str]) -> str:
 
 
 def _by_number(text: str) -> tuple[float, str]:
-    """Order numbers before words."""
+    """Return a key that sorts numbers before words."""
     try:
         return float(text), text
     except ValueError:

@@ -1,7 +1,7 @@
-"""Points per variant: a model file, formats of other programs, a Manhattan plot.
+"""Points per variant: the model file, exports, scores, and a Manhattan plot.
 
-*Model file.* A JSON head of plain values (`run1.json`) and an archive of arrays beside
-it (`run1.points`), both with checksums; the head names the archive and its checksum.
+*Model file.* A JSON file of plain values (`run1.json`) and an archive of arrays next to
+it (`run1.points`), both with checksums. The former names the latter and its checksum.
 """
 
 from __future__ import annotations
@@ -81,11 +81,11 @@ _MODEL: dict[str, tuple[type, ...]] = {
     "calibration": (dict, NoneType),
     "meta": (dict,),
 }
-_DRAWN = 100_000  # variants at most: those that change the score most
+_DRAWN = 100_000  # most variants in a plot: those that change the score most
 _LABELLED = 5
 _LAST = {name: 23 + k for k, name in enumerate(("X", "XY", "Y", "MT"))}
 _COLOURS = "#1f4e79", "#7aa6cf"  # of chromosomes, in turn
-_LARGEST = 1e100  # points: squares of sums of more would not be finite
+_LARGEST = 1e100  # largest points: squares of sums stay finite
 _RANGES = (("frequency", 0.0, 1.0), ("mean", -_LARGEST, _LARGEST))
 _TYPES = ("|u1", "<i8", "<f8")
 
@@ -101,18 +101,21 @@ class Scored(NamedTuple):
 class GenotypeScores:
     """A model of genotypes that any program can use: points, variants and alleles.
 
+    It scores the samples of other files. It matches their variants by id or position,
+    and by alleles.
+
     Parameters
     ----------
     variants : DataFrame
-        Columns chromosome, id, position, a1, a2; and where they are known `frequency`
-        (of A1 in training) and `mean` (of the points in training), which stand in for
-        variants that another file lacks.
+        Columns chromosome, id, position, a1, a2. If known, also `frequency` (of A1 in
+        training) and `mean` (of the points in training), which replaces variants that
+        another file lacks.
     points : ndarray of shape (d, 4)
-        By PLINK's codes: two copies of A1, missing, one copy, none. NaN for missing
-        means the mean of the variant's genotypes.
+        Points by PLINK's codes: two copies of A1, missing, one copy, none. If the
+        points of missing are NaN, they are the mean of the variant's genotypes.
     intercept : float
     classes : (str, str) or None
-        Of negative and of positive scores; None of scores that decide nothing.
+        Classes of negative and of positive scores; None if scores have no classes.
     share : float or None
         Share of the second class in training.
     build : str or None
@@ -122,7 +125,11 @@ class GenotypeScores:
     calibration : Calibration or None
         From scores to probabilities.
     meta : dict
-        Plain values that are kept beside the model.
+        Other plain values, stored with the model.
+
+    See Also
+    --------
+    GenotypeClassifier : Train such a model.
 
     Examples
     --------
@@ -195,8 +202,8 @@ class GenotypeScores:
     ) -> Scored:
         """Score the samples of a file, whose variants and alleles are matched.
 
-        A variant that the file lacks, or that is dropped, adds its mean in training, if
-        that is known, and else nothing.
+        A variant that the file lacks, or that is dropped, adds its mean in training if
+        known, otherwise nothing.
 
         Parameters
         ----------
@@ -240,7 +247,7 @@ class GenotypeScores:
         return Scored(total + self._of_covariates(covariates, G.n), match.record)
 
     def _of_covariates(self, table: pd.DataFrame | None, n: int) -> Floats | float:
-        """Return what the covariates add."""
+        """Return the sum of the covariates' points."""
         if not self.covariates:
             return 0.0
         known = pd.DataFrame() if table is None else table
@@ -259,9 +266,9 @@ class GenotypeScores:
         return np.asarray(X @ np.array(list(self.covariates.values())))
 
     def probabilities(self, scores: Floats, prevalence: float | None = None) -> Floats:
-        """Return the probability of the second class, at a prevalence if one is given.
+        """Return the probability of the second class, at a prevalence if given.
 
-        Without a calibration it is the nearest one to the score.
+        Without a calibration it is the nearest probability to the score.
         """
         t = np.column_stack([0.5 - scores, 0.5 + scores])
         if self.calibration is None:
@@ -291,14 +298,14 @@ class GenotypeScores:
 
     @property
     def importance(self) -> Floats:
-        """By how much the points of a variant's genotypes differ at most."""
+        """Largest difference of the points of a variant's genotypes."""
         points = self.points[:, OBSERVED]
         return np.asarray(points.max(axis=1) - points.min(axis=1))
 
     # ---- model file
 
     def save(self, path: Place) -> None:
-        """Write the model: a JSON head, and the points in a file beside it."""
+        """Write the model: a JSON file, and the points in a file next to it."""
         head = Path(path)
         beside = head.with_suffix(POINTS)
         if head == beside:
@@ -320,7 +327,7 @@ class GenotypeScores:
         )
 
     def _plain(self) -> dict[str, Any]:
-        """Return all but the variants as plain values."""
+        """Return all fields except the variants as plain values."""
         fitted = self.calibration
         return {
             "intercept": float(self.intercept),
@@ -333,7 +340,7 @@ class GenotypeScores:
         }
 
     def _arrays(self) -> dict[str, NDArray[Any]]:
-        """Return variants and points as arrays; texts as one, a line for each."""
+        """Return variants and points as arrays, with texts joined by line ends."""
         arrays: dict[str, NDArray[Any]] = {"points": self.points}
         arrays["position"] = self.variants["position"].to_numpy(np.int64)
         for name in ("frequency", "mean"):
@@ -348,7 +355,7 @@ class GenotypeScores:
 
     @classmethod
     def load(cls, path: Place) -> GenotypeScores:
-        """Read a model that `save` wrote; the files may come from a stranger."""
+        """Read a model that `save` wrote; the files may be untrusted."""
         data = read_json(path, FORMAT, VERSION)
         with valid(path):
             check_fields(data, {**_HEAD, **_MODEL}, "head")
@@ -359,7 +366,8 @@ class GenotypeScores:
         beside = Path(path).with_name(name)
         if not beside.is_file():
             raise FileNotFoundError(
-                f"{beside} is missing: it lies beside {path} and holds its points."
+                f"{beside} is missing: it contains the points of {path}. Put both into "
+                "one folder."
             )
         check_memory(3 * beside.stat().st_size, f"Reading {beside}")
         header, arrays = read_archive(beside, str(beside), FORMAT, VERSION, _TYPES)
@@ -375,10 +383,10 @@ class GenotypeScores:
     def to_plink2(self, prefix: str) -> float:
         """Write files for two passes of plink2 --score; return the offset to add.
 
-        `PREFIX.additive.tsv`, `PREFIX.dominant.tsv` and `PREFIX.plink2.txt`, which has
-        the two commands and the offset (the intercept in it). On hard calls the sum of
-        both passes and the offset is the score, missing genotypes included; covariates
-        are not in it.
+        The files are `PREFIX.additive.tsv`, `PREFIX.dominant.tsv` and
+        `PREFIX.plink2.txt`, which has the two commands and the offset (with the
+        intercept). On hard calls the sum of both passes and the offset is the score,
+        including missing genotypes but not covariates.
         """
         note = ""
         if self.covariates:
@@ -390,17 +398,16 @@ class GenotypeScores:
     def to_pgs(self, path: Place, name: str = "renyi", trait: str = "NR") -> None:
         """Write a scoring file of the PGS Catalog, format 2.0 (.txt or .txt.gz).
 
-        Variants of which no allele is known are left out; the intercept has their mean.
+        Variants without a known allele are left out; the intercept has their mean.
         """
         write_pgs(path, self.variants, self.points, self._plain(), name, trait)
 
     @classmethod
     def from_pgs(cls, path: Place) -> GenotypeScores:
-        """Read a scoring file of the PGS Catalog, format 1 or 2; may be a stranger's.
+        """Read a scoring file of the PGS Catalog, format 1 or 2; it may be untrusted.
 
-        Weights per dosage, additive, dominant and recessive ones are known; haplotypes
-        and interactions are refused. Harmonised positions are taken where there are
-        any.
+        Weights may be per dosage, additive, dominant or recessive. Haplotypes and
+        interactions are rejected. Harmonised positions are used if there are any.
         """
         file = read_pgs(Path(path))
         with valid(path):
@@ -410,7 +417,7 @@ class GenotypeScores:
 
 
 def mean_of_unused(model: GenotypeScores, used: NDArray[np.int64]) -> float:
-    """Return what the variants add that are not used, where means are known."""
+    """Return the sum of the means of unused variants, if known."""
     if "mean" not in model.variants or len(used) == len(model.variants):
         return 0.0
     means = np.delete(model.variants["mean"].to_numpy(np.float64), used)
@@ -418,14 +425,14 @@ def mean_of_unused(model: GenotypeScores, used: NDArray[np.int64]) -> float:
 
 
 def filled_points(model: GenotypeScores) -> Floats:
-    """Return points in which missing genotypes have those of the mean."""
+    """Return points in which missing genotypes have the mean points."""
     points = model.points
     unknown = np.isnan(model.points[:, MISSING])
     if unknown.any():
         if "frequency" not in model.variants:
             raise ValueError(
                 "the points of missing genotypes are not known, nor the "
-                "frequencies by which they are the mean."
+                "frequencies to compute them from."
             )
         f = model.variants["frequency"].to_numpy(np.float64)[unknown]
         shares = genotype_shares(f)
@@ -494,14 +501,14 @@ def read_scores(path: Place) -> GenotypeScores:
     return GenotypeScores.load(path) if is_head else GenotypeScores.from_pgs(path)
 
 
-# ---- drawn
+# ---- plot
 
 
 def manhattan(model: GenotypeScores, ax: Any = None) -> Any:
-    """Draw the importance of each variant against its place on the genome.
+    """Plot the importance of each variant against its position on the genome.
 
-    Chromosomes follow one another, each from its first variant to its last; of very
-    many variants the most important ones are drawn, and a few of them named.
+    Chromosomes follow one another, each from its first variant to its last. If there
+    are very many variants, only the most important ones are shown. A few are named.
     """
     ax = axes(ax)
     (codes,), names = chromosomes(model.variants["chromosome"])
@@ -538,6 +545,6 @@ def manhattan(model: GenotypeScores, ax: Any = None) -> Any:
 
 
 def _place(name: str) -> tuple[int, str]:
-    """Return where a chromosome comes: by number, then X, XY, Y, MT, then others."""
+    """Return a key that sorts chromosomes: numbers, X, XY, Y, MT, then others."""
     number = int(name) if name.isdecimal() and len(name) < 4 else _LAST.get(name, 10**6)
     return number, name

@@ -1,7 +1,7 @@
 """A study: genotypes, two classes of samples, covariates and groups, read from files.
 
-Samples without a class, a covariate or a group are left out before the filters are
-applied, so that frequencies are those of the samples that are learned from.
+Samples without a class, a covariate or a group are left out before the filters, so that
+frequencies are those of the training samples.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ FAMILIES = "FID"  # the word for groups that are the families of the genotypes
 
 @dataclass(frozen=True, eq=False)
 class Study:
-    """Genotypes to learn from, with the class of every sample."""
+    """Genotypes for training, with the class of every sample."""
 
     genotypes: Genotypes
     y: NDArray[np.int64]  # 0 or 1
     classes: tuple[str, str]  # what 0 and 1 stand for
     covariates: pd.DataFrame | None  # numbers
-    groups: NDArray[np.object_] | None  # whose members are left out together
+    groups: NDArray[np.object_] | None  # members of a group are left out together
     log: list[str]  # what was loaded, and what every step left
 
     @property
@@ -69,7 +69,7 @@ def read_study(
     pheno, pheno_name : str, optional
         A file with the phenotype, and its column; by default that of .fam or .psam.
     classes : (str, str), optional
-        The two values of the phenotype to tell apart; needed if it has more.
+        The two values of the phenotype to classify; needed if it has more.
     covar, covar_name : str, sequence of str, optional
         A file with covariates, and its columns; by default all of them.
     groups : str, optional

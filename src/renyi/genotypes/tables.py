@@ -1,6 +1,6 @@
-"""Files of variants and samples (.bim, .pvar, .fam, .psam).
+"""Read files of variants and samples (.bim, .pvar, .fam, .psam).
 
-They may be millions of lines, so Arrow reads them; only a file with a fault is read
+They may have millions of lines, so Arrow reads them. Only a file with an error is read
 line by line, to name the line. Tabs or spaces separate fields, as in PLINK.
 """
 
@@ -32,7 +32,7 @@ _SEXES = {"1": "1", "2": "2", "M": "1", "F": "2", "m": "1", "f": "2"}
 _CHROMOSOMES = {"23": "X", "24": "Y", "25": "XY", "26": "MT", "M": "MT"}
 _CHROMOSOMES |= dict.fromkeys(("PAR1", "PAR2"), "XY")  # diploid in both sexes
 _CHROMOSOMES |= {name: name for name in ("X", "Y", "XY", "MT")}
-_MEMORY_PER_BYTE = 6  # of text, while it is read
+_MEMORY_PER_BYTE = 6  # memory while text is read
 _LONGEST = 2**24  # bytes of a line
 
 
@@ -63,7 +63,7 @@ def read_pvar(path: Path) -> pd.DataFrame:
 
 
 def _variants(path: Path, table: pa.Table, skip: int) -> pd.DataFrame:
-    """Return variants with whole positions, of which no two have one id."""
+    """Return variants with whole positions and unique ids."""
     whole = pc.match_substring_regex(table["position"], r"^-?[0-9]{1,10}$")
     wrong = pc.invert(whole).to_pandas()
     _check_rows(path, skip, wrong, "the position is not a whole number.")
@@ -77,12 +77,12 @@ def _variants(path: Path, table: pa.Table, skip: int) -> pd.DataFrame:
     frame: pd.DataFrame = pa.table(columns, list(VARIANTS)).to_pandas()
     twice = frame["id"].duplicated() & (frame["id"] != ".")
     advice = "drop such variants with 'plink2 --rm-dup exclude-all'."
-    _check_rows(path, skip, twice, f"the id is in an earlier line too: {advice}")
+    _check_rows(path, skip, twice, f"the id is also in an earlier line: {advice}")
     return frame
 
 
 def chromosome_name(text: str) -> str:
-    """Return the one name of a chromosome, which PLINK and others write in many ways.
+    """Return the standard name of a chromosome, which has many spellings.
 
     >>> [chromosome_name(text) for text in ("chr7", "23", "chrM", "PAR1", "HLA_A")]
     ['7', 'X', 'MT', 'XY', 'HLA_A']

@@ -48,6 +48,10 @@ if TYPE_CHECKING:
 class Marginals:
     """Pair counts of a table, for all pairs of columns.
 
+    They are all that training needs. Make them from rows (`from_data`), files
+    (`from_file`), Arrow batches (`from_arrow`) or published tables (`from_tables`).
+    Counts of several sites add up: ``a + b``.
+
     Parameters
     ----------
     counts : ndarray of shape (D, D)
@@ -68,6 +72,15 @@ class Marginals:
         Pairs of columns whose joint counts are not known.
     provenance : dict
         Where the counts came from, in plain words; kept in the file.
+
+    See Also
+    --------
+    RenyiClassifier.fit_marginals : Train on pair counts.
+    certify : Compute the guarantee of a model for other pair counts.
+
+    Notes
+    -----
+    Guide: :doc:`/guides/counts`.
 
     Examples
     --------

@@ -127,6 +127,9 @@ class ThetaRule:
 class ThetaResult:
     """Minimax Brier risk over all distributions with some marginals.
 
+    `theta` returns it. The smallest possible guarantee e* is between `lower` and twice
+    `upper`.
+
     Parameters
     ----------
     theta : float or None
@@ -139,6 +142,10 @@ class ThetaResult:
         two classes and a known `theta`, its maximal correlation is the least of all.
     rule : ThetaRule or None
         The estimates under p̃ and the rules made of them; None without `theta`.
+
+    See Also
+    --------
+    theta : Compute it.
 
     Examples
     --------
@@ -172,6 +179,10 @@ def theta(
 ) -> ThetaResult:
     """Compute the minimax Brier risk θ, p̃ that attains it, and its rules.
 
+    It is the smallest squared error that estimates of class probabilities can
+    guarantee, over every population with these pair counts. Use it to see what additive
+    scores lose.
+
     Parameters
     ----------
     m : Marginals
@@ -182,6 +193,15 @@ def theta(
         Seconds for the cone program. If it does not end in time, or the outcomes are
         too many for it, a search finds a lower bound. The upper bound is then γ or a
         bound on e*. Ctrl-C also ends the search.
+
+    See Also
+    --------
+    separable : Test whether additive scores reach it.
+    minimax : Compute the smallest guarantee on the error rate.
+
+    Notes
+    -----
+    Guide: :doc:`/theory`.
 
     Examples
     --------
@@ -323,6 +343,9 @@ def _cone_rows(N: int, K: int) -> sparse.csc_array:
 class Separability:
     """Whether marginals are separable, and which test decided it.
 
+    `separable` returns it. For separable marginals, additive scores lose nothing
+    against any other function of the columns.
+
     Parameters
     ----------
     answer : bool or None
@@ -333,6 +356,10 @@ class Separability:
         Lower bound on the minimax error e* that the test by rows gives.
     class_conditional : bool, default=False
         Whether the distributions also have the class-conditional pairs.
+
+    See Also
+    --------
+    separable : Run the tests.
 
     Examples
     --------
@@ -372,6 +399,9 @@ def separable(
 ) -> Separability:
     """Return whether additive scores reach the minimax Brier risk of the marginals.
 
+    If they do, no function of the columns has a smaller worst-case Brier risk than a
+    scorecard. The tests go from fast to slow, and the first to decide ends the search.
+
     Parameters
     ----------
     m : Marginals
@@ -385,6 +415,14 @@ def separable(
     time_limit : float, optional
         Seconds for the linear programs; a test that does not end in time decides
         nothing.
+
+    See Also
+    --------
+    theta : Compute the minimax Brier risk itself.
+
+    Notes
+    -----
+    Guide: :doc:`/theory`.
 
     Examples
     --------

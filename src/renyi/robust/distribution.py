@@ -39,6 +39,9 @@ _EXACT = 1e-12
 class WorstDistribution:
     """A distribution with the given tables, under which every rule has a large error.
 
+    It shows that a guarantee cannot be smaller. `frame` lists its outcomes, and
+    `sample` draws rows from it.
+
     Parameters
     ----------
     ambiguity : Ambiguity
@@ -47,6 +50,11 @@ class WorstDistribution:
         Codes of the outcomes with positive probability.
     p : ndarray of shape (N, K)
         Probability of each outcome with each class.
+
+    See Also
+    --------
+    minimax : Compute the smallest guarantee, with such a distribution.
+    worst_case : Compute the worst case of one model.
 
     Examples
     --------

@@ -83,6 +83,9 @@ _ABSURD = 1e-7  # most that rounding lifts the lower bound above the upper one
 class MinimaxRule:
     """A rule with a proven guarantee: r_y(x) = max(0, 1 − λ_y(x)).
 
+    It answers at random where a row is unclear. `rule_proba` returns the probability of
+    each answer; the guarantee is about the expected error.
+
     Parameters
     ----------
     ambiguity : Ambiguity
@@ -93,6 +96,11 @@ class MinimaxRule:
         Upper bound on its error under every distribution with those tables.
     encoder : Encoder
         Turns rows into codes.
+
+    See Also
+    --------
+    minimax : Compute the rule.
+    MinimaxClassifier : Use the rule as an estimator.
 
     Examples
     --------
@@ -189,6 +197,9 @@ def _extended(table: Table, cells: Floats) -> Floats:
 class MinimaxResult:
     """An interval around e*, a rule that attains its upper end, and evidence.
 
+    `minimax` returns it. Quote `upper`, which `rule` guarantees. If `lower` is close to
+    it, no other rule can guarantee much less.
+
     Parameters
     ----------
     lower, upper : float
@@ -216,6 +227,14 @@ class MinimaxResult:
         Whether Ctrl-C ended the search.
     messages : ndarray or None
         Messages by which a proof shows that the functions are feasible.
+
+    See Also
+    --------
+    minimax : Compute it.
+
+    Notes
+    -----
+    Guide: :doc:`/minimax`.
     """
 
     lower: float
@@ -267,6 +286,9 @@ def minimax(
 ) -> MinimaxResult:
     """Compute the smallest error that any rule can guarantee, given some tables.
 
+    The result says how good a guarantee from these counts can be, whatever the model.
+    Compare it with the guarantee of your model. It needs the extra ``exact``.
+
     Parameters
     ----------
     m : Marginals or str
@@ -302,6 +324,15 @@ def minimax(
     MemoryError
         If the tables of all pairs exceed the memory limit. A program that does so is
         left out, with a `DataWarning` of the code "too-large".
+
+    See Also
+    --------
+    worst_case : Compute the worst case of one model.
+    MinimaxClassifier : Use the minimax rule as an estimator.
+
+    Notes
+    -----
+    Guide: :doc:`/minimax`.
 
     Examples
     --------

@@ -71,6 +71,9 @@ _OTHER = (
 class WorstCase:
     """Largest error of a model over all distributions with some marginals.
 
+    `worst_case` returns it. Quote `upper`: it is a guarantee, even if the search was
+    stopped early.
+
     Parameters
     ----------
     lower, upper : float
@@ -93,6 +96,10 @@ class WorstCase:
         Whether Ctrl-C ended the search.
     stopped : bool
         Whether Ctrl-C, the time limit or a lack of memory ended the search early.
+
+    See Also
+    --------
+    worst_case : Compute it.
 
     Examples
     --------
@@ -177,6 +184,11 @@ def worst_case(
     Returns
     -------
     WorstCase
+
+    See Also
+    --------
+    certify : Compute the closed-form guarantee, or a bound from unseen rows.
+    minimax : Compute the smallest guarantee of any rule.
 
     Examples
     --------

@@ -1,17 +1,18 @@
 r"""Calibration: from scores to probabilities, by one map that is fitted once.
 
-Scores s = t − 1/K are least squares: right for γ and the rules renyi and sharp, poor as
-probabilities, and with K > 2 classes one between others may never have the largest. A
-map ``p(y|x) ∝ exp(g_y(x))`` mends both. It is fitted to leave-one-out scores u_i, what
-each row would get from a model without it; t itself would be overconfident.
+Scores s = t − 1/K are least squares. They are right for γ and the rules renyi and
+sharp, but poor as probabilities. With K > 2 classes, a class between two others may
+never have the largest score. A map ``p(y|x) ∝ exp(g_y(x))`` fixes both. It is fitted to
+leave-one-out scores u_i, those of a model without the row. With t itself, it would be
+overconfident.
 
 * **temperature**: g = a·s, for two classes ``p(1|x) = 1/(1 + exp(−a·s))``. a > 0 has
   the largest likelihood for Platt's targets, (n₊ + 1)/(n₊ + 2) and 1/(n₋ + 2) instead
-  of 1 and 0, which keep it finite. No decision moves, hence no certificate.
+  of 1 and 0, which make it finite. No decision changes, hence no certificate.
 * **affine**: g = sA + b, multinomial logistic regression of the class on u with a
   slight ridge: ``min Σ w (log Σ_k exp g_k − g_y) + ρ/2·(‖A‖² + ‖b‖²)``, u centred.
-* **discriminant**, from pairs alone: class means m_y and pooled covariance S of the
-  scores follow from Q, F and the class probabilities. At the mean leverage c = df/n
+* **discriminant**, from pair counts alone: class means m_y and pooled covariance S of
+  the scores follow from Q, F and the class probabilities. At the mean leverage c = df/n
   their leave-one-out values are (m_y − c·(e_y − 1/K))/(1 − c) and S/(1 − c)². Then
   ``g_y = log P(y) + m_yᵀS⁻s − ½m_yᵀS⁻m_y``, S⁻ the inverse of S + εI among vectors that
   add up to 0: a pseudo-inverse would drop the directions that separate perfectly.
@@ -34,7 +35,7 @@ Floats = NDArray[np.float64]
 
 KINDS = ("temperature", "affine", "discriminant")
 CALIBRATIONS = ("auto", *KINDS, None)
-# Rows for each of K² coefficients, below which pairs alone serve better.
+# With fewer rows for each of K² coefficients, pair counts alone are better.
 ROWS_PER_COEFFICIENT = 10
 _RIDGE = 0.1
 _EPSILON = 0.003
@@ -66,26 +67,26 @@ class Calibration:
 
     @property
     def moves_decisions(self) -> bool:
-        """Whether the largest score may be another one after the map."""
+        """Whether the map may change which score is the largest."""
         return self.kind != "temperature"
 
     def factor(self, n_classes: int) -> float:
-        """Return c of ``p(y|x) ∝ exp(c·s_y)``; of two classes the scores are −s, s."""
+        """Return c of ``p(y|x) ∝ exp(c·s_y)``; two classes have the scores −s, s."""
         slope = 1.0 if self.moves_decisions else float(self.slope)
         return slope / 2 if n_classes == 2 else slope
 
     def of(self, scores: Floats) -> Floats:
-        """Return g of scores, where it moves decisions."""
+        """Return g of scores, if it can change decisions."""
         return np.asarray(scores @ self.slope + self.intercept)
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain form for JSON."""
+        """Return the calibration as plain values for JSON."""
         plain = {"slope": self.slope.tolist(), "intercept": self.intercept.tolist()}
         return {"kind": self.kind, **plain}
 
     @classmethod
     def from_dict(cls, data: Any, n_classes: int) -> Calibration:
-        """Calibration of a plain form, which may come from a stranger."""
+        """Check plain values, which may be untrusted, and return their calibration."""
         types = (list, *NUMBER)
         fields = {"kind": (str,), "slope": types, "intercept": types}
         check_fields(data, fields, "calibration")
@@ -108,7 +109,7 @@ def of_slope(slope: float) -> Calibration:
     return Calibration("temperature", np.array(slope), np.array(0.0))
 
 
-# Where nothing tells how sure scores are: they keep their order, and none is certain.
+# For scores of unknown reliability: their order stays, and no probability is 0 or 1.
 ANY = of_slope(4.0)
 
 
@@ -262,7 +263,7 @@ class PairMoments(NamedTuple):
 def moments_of_pairs(
     Q: Any, F: Floats, priors: Floats, z: Floats, intercept: Floats
 ) -> PairMoments:
-    """Return them from pair probabilities and points (D, K)."""
+    """Return the class moments from pair probabilities and points (D, K)."""
     mean = Q.diagonal() @ z
     means = F.T @ z / np.where(priors > 0, priors, 1)[:, None]
     off = np.where(priors[:, None] > 0, means - mean, 0)
@@ -272,7 +273,7 @@ def moments_of_pairs(
 
 
 def moments_of_scores(s: Floats, y: NDArray[Any], weights: Floats) -> PairMoments:
-    """Return them from the scores of rows (n, K)."""
+    """Return the class moments from the scores of rows (n, K)."""
     own = _own(y, s.shape[1])
     w = weights / weights.sum()
     priors = w @ own

@@ -340,12 +340,16 @@ class _Duckdb:
         self.errors: tuple[type[Exception], ...] = (duckdb_module().Error,)
 
     def relations(self) -> dict[str, Relation]:
-        """Return all tables and views; a generated column computes as a view does."""
+        """Return all tables and views; a generated column computes as a view does.
+
+        Only the statement that DuckDB writes for a table shows such a column in every
+        release: before 2.0, ``is_generated`` was null.
+        """
         generated = {
             (schema, name)
             for schema, name in self.fetch(
-                "SELECT table_schema, table_name FROM information_schema.columns "
-                "WHERE is_generated = 'ALWAYS'"
+                "SELECT schema_name, table_name FROM duckdb_tables() "
+                "WHERE sql LIKE '% GENERATED ALWAYS AS%'"
             )
         }
         sql = (
