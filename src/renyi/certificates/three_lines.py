@@ -157,12 +157,11 @@ def guarantee_lines(
 ) -> list[str]:
     """Return the guarantee, or why there is none that is useful."""
     advice = Advice() if advice is None else advice
+    text = guarantee_text(table, c)
     if c.basis != "marginals":
-        return [wrapped(_changed_population(table, c), "", "  ")]
-    if table.guarantee is None:
-        text = f"{NONE_USEFUL} {no_guarantee_reason(table, c)}"
-    else:
-        text = f"Guarantee: {_guarantee_sentence(table.guarantee, c)} {advice.verify}"
+        return [wrapped(text, "", "  ")]
+    if table.guarantee is not None:
+        text += f" {advice.verify}"
     lines = [wrapped(text, "", "  ")]
     smaller = [*_smaller(table, c, advice)]
     if smaller:
@@ -171,6 +170,15 @@ def guarantee_lines(
     if table.guarantee is None and table.bound is None and advice.quote:
         lines.append(f"  For a bound to quote: {advice.quote}")
     return lines
+
+
+def guarantee_text(table: ErrorTable, c: Certificate) -> str:
+    """Return the guarantee, or why there is none that is useful, in one line."""
+    if c.basis != "marginals":
+        return _changed_population(table, c)
+    if table.guarantee is None:
+        return f"{NONE_USEFUL} {no_guarantee_reason(table, c)}"
+    return f"Guarantee: {_guarantee_sentence(table.guarantee, c)}"
 
 
 def _guarantee_sentence(row: ErrorRow, c: Certificate) -> str:
