@@ -256,7 +256,7 @@ def _fit_text(facts: Facts) -> str:
         f"  alpha     {facts['alpha']:.4g}, {chosen}",
     ]
     if facts["covariates"]:
-        names = wrapped(", ".join(facts["covariates"]), "  beside    ", " " * 12)
+        names = wrapped(", ".join(facts["covariates"]), "  covars    ", " " * 12)
         learned.insert(3, names)
     errors = [
         f"On samples that were left out ({facts['method']})",
@@ -490,4 +490,4 @@ def report(args: Args, recorded: Recorded) -> None:
 def _report_text(facts: Facts) -> str:
     wrote = facts["written"]
     page = f"Wrote {wrote['page']} (open it in a browser) and {wrote['record']}"
-    return "\n".join([wrapped(facts["summary"]), "", page])
+    return "\n".join([facts["summary"], "", page])
