@@ -200,13 +200,14 @@ def certify(
     0.11
 
     >>> print(renyi.certify(clf, X[300:], y[300:], confidence=0.9))
-    With confidence 90 %, on every population with the marginals of the one
-    these 135 rows were drawn from:
-      rule map    errs at most 40.0 %  <- this model
-      rule renyi  errs at most 19.3 %
-      rule sharp  errs at most 19.3 %
-    On the sampled population: at most 10.4 % (Clopper–Pearson; 6.7 % observed).
-    Each bound holds by itself; the rows must not have been used in training.
+      Observed error                      6.7 %
+      Error at most, on this population  10.4 %   <- quote this
+        always answering 'democrat'      40.7 %
+      The bound has 90 % confidence. It is valid if the 135 rows behind it are
+      independent and were not used in training.
+    <BLANKLINE>
+    Guarantee: if the population changes but keeps its pair counts, at most 40.0 %
+      (90 % confidence).
     """
     card = scorecard_of(model)
     check_choice("level", level, LEVELS)

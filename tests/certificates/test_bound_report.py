@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 import renyi
 from renyi import Marginals, RenyiClassifier, rules
 from renyi.certificates.record import BoundReport, Step
-from renyi.certificates.text import TIES, bound_sentence, table
+from renyi.certificates.text import TIES, bound_sentence, detail_lines, table
 from renyi.certification import bound_report
 from renyi.cli.certify import minimax_facts
 from renyi.datasets import random_joint
@@ -145,7 +145,7 @@ def test_columns_that_the_model_leaves_out_are_told() -> None:
     clf = RenyiClassifier(alpha=0.01).fit_marginals(few)
     found = bound_report(clf, m)
     assert not found.all_columns
-    assert "no model of the same columns can promise" in found.sentence
+    assert "No model of the same columns can guarantee" in found.sentence
     assert found.lower == pytest.approx(renyi.minimax(few).lower, abs=1e-9)
     assert bound_report(clf, few).all_columns
 
@@ -239,13 +239,13 @@ def test_few_rows_open_with_the_warning() -> None:
     assert clf.certificate_.doubtful
     found = bound_report(clf, clf.marginals_)
     text = str(found)
-    estimate = f"{100 * clf.certificate_.loo_error:.1f} % errors"
-    assert text.startswith(f"Leave-one-out estimate for new rows: {estimate}")
+    estimate = f"{100 * clf.certificate_.loo_error:.1f} % (95 % interval"
+    assert text.startswith(f"Error to expect on new rows: {estimate}")
     flat = " ".join(text.split())
     for warning in clf.certificate_.warnings:
         assert warning in flat
     assert text.index("For these rows only") < text.index("at most")
-    assert "with exactly the marginals of these 20 rows" in found.sentence
+    assert "with exactly the pair counts of these 20 rows" in found.sentence
     other = bound_report(clf, marginals_of_rows(clf, X[4:24], y[4:24]))
     assert str(other).startswith("The bounds below are about these rows only")
 
@@ -281,7 +281,7 @@ def test_notes_of_the_certificate_are_kept() -> None:
     assert "Note" not in str(found)
     noted = replace(found.certificate, warnings=("the classes were weighted.",))
     again = BoundReport(noted, found.model, found.any_rule)
-    assert str(again).endswith("\nNote: the classes were weighted.")
+    assert "\n  Note: the classes were weighted.\n" in str(again)
 
 
 @given(st.floats(0, 1))
@@ -293,21 +293,21 @@ def test_percentages_are_rounded_outwards(share: float) -> None:
 
 
 def test_verdicts_say_what_is_known_and_no_more() -> None:
-    ask = ("this model", "these marginals")
+    ask = ("this model", "these pair counts")
     assert bound_sentence(*ask, 0.2, 0.1, 0.11).endswith(
-        "20.00 % on any population with these marginals; no model can promise less "
+        "20.00 % of any population with these pair counts. No model can guarantee less "
         "than 10.00 %."
     )
     unknown = bound_sentence(*ask, 0.2, 0.0, 0.1)
-    assert "; another rule promises 10.00 %. The least" in unknown
-    assert "no model" not in unknown
-    assert "another rule" not in bound_sentence(*ask, 0.2, 0.0, 0.2)
+    assert " Another rule guarantees 10.00 %. The smallest" in unknown
+    assert "No model" not in unknown
+    assert "Another rule" not in bound_sentence(*ask, 0.2, 0.0, 0.2)
     assert "error close to zero" in bound_sentence(*ask, 0.2, 0.0, 0.0)
 
 
 def test_a_sentence_repeats_figures_as_the_table_above_it_has_them() -> None:
     step = Step("minimax error e*", 0.0436789, 0.0436788, 1.0, "solved")
-    _, line = table("What any rule could promise", [step])
+    _, line = table("What any rule could guarantee", [step])
     ask = ("this model", "these marginals")
     text = bound_sentence(*ask, 0.2, step.lower or 0.0, step.upper)
     shown = re.findall(r"[\d.]+ %", line)
@@ -335,7 +335,8 @@ def test_it_is_said_that_a_worst_case_counts_ties_as_errors(rule: str) -> None:
     clf = RenyiClassifier(rule=rule).fit_marginals(m)
     report = bound_report(clf, m)
     assert (TIES in str(report)) == (rule == "map")
-    assert (TIES in str(renyi.certify(clf, m, level="exact"))) == (rule == "map")
+    exact = renyi.certify(clf, m, level="exact")
+    assert (f"  {TIES}" in detail_lines(exact)) == (rule == "map")
     assert TIES not in str(renyi.certify(clf, m, level="lp"))
     worst_case = worst.WorstCase(0.1, 0.2, None, rule, 0.3, 1.0)
     assert ("count as errors" in str(worst_case)) == (rule == "map")

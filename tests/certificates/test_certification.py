@@ -14,6 +14,7 @@ import pytest
 from renyi import Certificate, Marginals, RenyiClassifier, certify, rules, theta
 from renyi.certificates import closed_form
 from renyi.certificates.record import Step
+from renyi.certificates.text import detail_lines
 from renyi.datasets import load
 from renyi.robust import pairwise_program, worst
 from support.joints import marginal_constraints, outcomes, worst_case
@@ -275,7 +276,9 @@ def test_separability_on_request(K, seed):
     c = certify(clf, m, separable=True)
     assert c.separable is (seed == 2)
     assert c.separable is (abs(c.gamma - theta(m).theta) < 1e-6)
-    assert ("are separable" if c.separable else "are not separable") in str(c)
+    assert ("are separable" if c.separable else "are not separable") in "".join(
+        detail_lines(c)
+    )
 
 
 # ---- rules set after the fit, texts and files
@@ -320,8 +323,8 @@ def test_text_tells_the_steps():
             Step("exact worst case", 0.086, 0.0857, 71.0, "stopped"),
         ),
     )
-    assert str(c).splitlines()[4:8] == [
-        "Bounds for rule map, from the cheap to the exact:",
+    assert detail_lines(c)[4:8] == [
+        "bounds of rule map, from the cheap to the exact",
         "  closed form        at most  12.00 %                        0.0 s",
         "  linear program     at most   9.00 %                        2.3 s",
         "  exact worst case   at most   8.60 %  at least   8.57 %    71.0 s  stopped",

@@ -14,6 +14,7 @@ import pandas as pd
 import pytest
 
 from renyi import Certificate, Marginals, RenyiClassifier, certify
+from renyi.certificates.text import detail_lines
 from renyi.datasets import load, random_joint
 from support.counted import make_card, marginals
 from support.joints import (
@@ -355,11 +356,11 @@ def test_shares_outside_are_refused(share):
 def test_text_is_rounded_outwards():
     X, y = load("votes")
     c = RenyiClassifier().fit(X, y).certificate_
-    line = "At any prevalence: AUC at least 0.123, rule map errs at most 20.1 %."
-    assert line.replace("0.123", "0.612") in str(
+    line = "At any prevalence: AUC at least 0.123, rule map wrong on at most 20.1 %."
+    assert line.replace("0.123", "0.612") in detail_lines(
         replace(c, auc=0.61299, class_scores=(-0.5, 0.0628, 0.9, 0.0))
     )
-    assert "prevalence" not in str(replace(c, auc=0.5))
+    assert "prevalence" not in "".join(detail_lines(replace(c, auc=0.5)))
 
 
 # ---- plain forms

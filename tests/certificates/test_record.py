@@ -16,6 +16,7 @@ from sklearn.base import clone
 from renyi import Certificate, Encoder, Marginals, RenyiClassifier, certify, fitting
 from renyi.datasets import load
 from renyi.encoding.columns import Columns, Levels
+from renyi.formatting import at_most
 from renyi.marginals import consistency
 from support.scorings import risk_at_rows
 
@@ -42,9 +43,10 @@ def test_promoters_lead_with_leave_one_out(promoters):
     assert c.doubtful
     assert "categories and only 106 rows" in c.warnings[0]
     text = str(c)
-    assert text.startswith("Leave-one-out estimate for new rows: ")
-    assert f"{100 * c.loo_error:.1f} % errors" in text.splitlines()[0]
-    assert text.index("Warning: ") < text.index("errs at most")
+    assert text.startswith("  Error to expect on new rows ")
+    assert f" {100 * c.loo_error:.1f} %   (95 % interval" in text.splitlines()[0]
+    assert "Guarantee: none useful. There are 228 categories and only 106 rows" in text
+    assert "at most" not in text
     assert c.loo_risk > c.gamma
 
 
@@ -52,8 +54,9 @@ def test_votes_need_no_warning(votes):
     c = votes[2].certificate_
     assert c.warnings == ()
     assert not c.doubtful
-    assert str(c).startswith("On every population with these marginals (435 rows")
-    assert "Leave-one-out estimate" in str(c)
+    bound = at_most(c.bounds["map"], 1)
+    assert f"Guarantee: wrong on at most {bound} of any population" in str(c)
+    assert "An estimate by leave-one-out." in str(c)
 
 
 def test_optimism_alone_is_a_reason_to_warn(votes):
@@ -67,14 +70,14 @@ def test_optimism_alone_is_a_reason_to_warn(votes):
     assert c.n > 2 * c.n_indicators
     assert c.loo_risk > 1.5 * c.gamma
     assert "times gamma" in c.warnings[0]
-    assert str(c).startswith("Leave-one-out estimate")
+    assert "Guarantee: none useful. The model fits these rows far better" in str(c)
 
 
 def test_tiny_risks_are_no_reason_to_hide_a_bound(votes):
     """Separable tables: 0.0001 is far above a gamma of 1e-7, and yet tiny."""
     c = replace(votes[2].certificate_, gamma=1e-7, loo_risk=1e-4)
     assert not c.doubtful
-    assert str(c).startswith("On every population with these marginals")
+    assert "Guarantee: wrong on at most" in str(c)
     assert replace(c, loo_risk=0.01).doubtful
 
 
@@ -97,8 +100,8 @@ def test_marginals_alone_with_more_categories_than_rows(promoters):
     assert c.warnings
     assert c.loo_error is None
     assert c.gamma == pytest.approx(clf.certificate_.gamma, abs=1e-10)
-    assert not str(c).startswith("On every population")
-    assert "errs at most" not in str(c).splitlines()[0]
+    assert "unknown: pair counts do not contain it" in str(c).splitlines()[0]
+    assert "at most" not in str(c)
 
 
 def test_no_degree_of_freedom_left_means_no_estimate():
@@ -108,7 +111,7 @@ def test_no_degree_of_freedom_left_means_no_estimate():
     c = RenyiClassifier(alpha=0.0).fit_marginals(m).certificate_
     assert c.gamma < 1e-9
     assert c.loo_risk is None
-    assert str(c).startswith("No estimate for new rows")
+    assert "unknown: pair counts do not contain it" in str(c)
 
 
 def test_random_labels_promise_nothing():
@@ -368,9 +371,9 @@ def test_leave_one_out_is_told_of_the_training_rows_only(votes, tmp_path):
             assert c.loo_error is None
             assert not c.doubtful
             assert c.warnings == ()
-            assert str(c).startswith("On every population with these marginals (")
-            assert "Leave-one-out" not in str(c)
-            assert str(c).endswith("test the model on unseen rows.")
+            assert "Guarantee: " in str(c)
+            assert "leave-one-out" not in str(c)
+            assert "unknown: pair counts do not contain it" in str(c)
     few = certify(clf, Marginals.from_data(X[:80], y[:80]))
     assert few.doubtful
     assert "only 80 rows" in few.warnings[0]

@@ -45,8 +45,11 @@ def test_doubtful_certificate_shows_no_bound(good: Callable[..., Done]) -> None:
     assert clf.certificate_.doubtful
     for text in (done.out, good("certify", "m.json", "m.renyi").out):
         assert "at most" not in text
-        estimate = f"new rows: {100 * clf.certificate_.loo_error:.1f} % errors"
-        assert estimate in text
+        estimate = (
+            f"on new rows {100 * clf.certificate_.loo_error:.1f} % (95 % interval"
+        )
+        assert estimate in flat(text)
+        assert "Guarantee: none useful." in text
         assert "228 categories and only 106 rows" in " ".join(text.split())
     assert good("certify", "m.json", "m.renyi", "--json").json["doubtful"] is True
 
@@ -67,23 +70,25 @@ def test_weighted_rows_are_told_by_their_weight(good: Callable[..., Done]) -> No
 def test_closed_form_and_what_to_do_next(good: Callable[..., Done]) -> None:
     clf = fitted(good)
     text = good("certify", "m.json", "m.renyi").out
+    bound = at_most(clf.certificate_.bounds["map"], 1)
+    assert f"Guarantee: wrong on at most {bound} of any population" in flat(text)
+    assert "takes minutes: renyi certify m.json m.renyi --exact\n" in text
+    more = good("certify", "m.json", "m.renyi", "--details").out
     for bound in clf.certificate_.bounds.values():
-        assert f"errs at most {at_most(bound, 1):>6}" in text
-    assert "Next: renyi certify m.json m.renyi --exact " in text
-    assert "in steps" not in text
+        assert f"wrong on at most {at_most(bound, 1):>6}" in more
 
 
 def test_closed_form_with_pairs_within_the_classes(good: Callable[..., Done]) -> None:
     good("fit", "votes", "--class-conditional", "--marginals", "--out", "v")
-    text = flat(good("certify", "v.json", "v.renyi").out)
+    text = flat(good("certify", "v.json", "v.renyi", "--details").out)
     clf, m = renyi.RenyiClassifier.load("v.json"), renyi.Marginals.load("v.renyi")
     closed, inner = renyi.certify(clf, m).steps
     assert inner.upper < closed.upper
-    assert f"rule map errs at most {100 * inner.upper:.1f} % <- this model" in text
-    assert (
-        f"closed form {100 * closed.upper:.1f} %, class-conditional "
-        f"{100 * inner.upper:.1f} %."
-    ) in text
+    bound = at_most(inner.upper, 1)
+    assert f"wrong on at most {bound} of any population" in text
+    assert "the same pair counts within each class" in text
+    assert f"closed form at most {at_most(closed.upper)}" in text
+    assert f"class-conditional at most {at_most(inner.upper)}" in text
     told = good("certify", "v.json", "v.renyi", "--json").json
     assert [step["name"] for step in told["steps"]] == [closed.name, inner.name]
     assert told["bounds"]["map"] == inner.upper
@@ -94,13 +99,15 @@ def test_exact_prints_the_ladder(rule: str, good: Callable[..., Done]) -> None:
     clf = fitted(good, "--rule", rule)
     m = renyi.Marginals.load("m.renyi")
     worst, best = renyi.worst_case(clf, m), renyi.minimax(m)
-    done = good("certify", "m.json", "m.renyi", "--exact")
+    done = good("certify", "m.json", "m.renyi", "--exact", "--details")
     text = flat(done.out)
     assert done.err == ""
     assert (
-        f"This model errs at most {at_most(worst.upper)} on any population with these "
-        f"marginals; no model can promise less than {at_least(best.lower)}."
+        f"This model is wrong on at most {at_most(worst.upper)} of any population with "
+        f"these pair counts. No model can guarantee less than {at_least(best.lower)}."
     ) in text
+    assert f"Guarantee: wrong on at most {at_most(worst.upper, 1)} of any" in text
+    assert "takes minutes" not in text
     for name in (
         *("closed form", "linear program", "exact worst case", "always 'democrat'"),
         *("by 'physician-fee-freeze' alone", "minimax error e*"),
@@ -130,7 +137,7 @@ def test_exact_with_few_rows_opens_with_the_warning(good: Callable[..., Done]) -
     good("fit", "t.csv", "--target", "party", "--out", "m")
     text = good("certify", "m.json", "m.renyi", "--exact").out
     assert text.index("For these rows only") < text.index("at most")
-    assert "exactly the marginals of these 12 rows" in flat(text)
+    assert "exactly the pair counts of these 12 rows" in flat(text)
     told = good("certify", "m.json", "m.renyi", "--exact", "--json").json
     assert told["doubtful"] is True
     assert "these 12 rows" in told["sentence"]
@@ -150,9 +157,14 @@ def test_held_out_rows(good: Callable[..., Done]) -> None:
     c = renyi.certify(clf, X, y, confidence=0.9)
     assert c.basis == "heldout"
     text = flat(done.out)
-    assert text.startswith("With confidence 90 %, on every population with the marg")
-    assert f"rule sharp errs at most {at_most(c.bounds['sharp'], 1)}" in text
-    assert f"{100 * c.sampled_error:.1f} %" in text
+    assert text.startswith("m.json on 995 rows it has not seen Observed error ")
+    bound = at_most(c.sampled_error, 1)
+    assert f"Error at most, on this population {bound} <- quote this" in text
+    assert "The bound has 90 % confidence. It is valid if the 995 rows" in text
+    always = 1 - y.value_counts(normalize=True).max()
+    assert f"always answering {c.majority[0]!r} {100 * always:.1f} %" in text
+    more = flat(good(*asked, "--confidence", "0.9", "--details").out)
+    assert f"sharp wrong on at most {at_most(c.bounds['sharp'], 1)}" in more
     assert "--exact" not in text
     assert max(map(len, done.out.splitlines())) <= 80
     assert "Dropped 5 rows with a missing target 'truth'" in done.err
@@ -186,10 +198,10 @@ def test_halves_certify_each_other(good: Callable[..., Done]) -> None:
     halves = [renyi.Marginals.load(f"{name}.renyi") for name in "ab"]
     c = renyi.CrossFitClassifier().fit_halves(*halves).certificate_
     assert flat(str(c)) in flat(done.out)
-    assert "Wrote m.json" in done.out
+    assert "Saved   m.json (the mean of the two scorecards)\n" in done.out
     assert renyi.RenyiClassifier.load("m.json").certificate_ == c
     found = good("certify", "--halves", "a.renyi", "b.renyi", "--confidence", "0.9")
-    assert "With confidence 90 %" in found.out
+    assert "The bound has 90 % confidence." in found.out
     told = good("certify", "--halves", "a.renyi", "b.renyi", "--json").json
     assert told["bounds"] == dict(c.bounds)
     assert told["basis"] == "crossfit"
@@ -220,8 +232,8 @@ def test_minimax_of_a_file(good: Callable[..., Done]) -> None:
     done = good("minimax", name, "--target", "party", "--worst", "w.csv")
     text = flat(done.out)
     assert (
-        f"Its rule errs at most {at_most(result.upper)} on any population with these "
-        f"marginals; no model can promise less than {at_least(result.lower)}."
+        f"Its rule is wrong on at most {at_most(result.upper)} of any population with "
+        f"these pair counts. No model can guarantee less than {at_least(result.lower)}."
     ) in text
     assert "by 'physician-fee-freeze' alone" in text
     assert "Wrote w.csv" in text
@@ -272,7 +284,7 @@ def test_pairs_within_the_classes_lower_the_minimax(good: Callable[..., Done]) -
     assert (pairs["lower"], pairs["status"]) == (None, "bounded")
     text = good(*argv, "--class-conditional").out
     assert "pairs of columns within each class" in text
-    assert "no model can promise" not in text
+    assert "can guarantee less" not in text
     assert "Next: renyi minimax votes --class-conditional --level exact" in text
 
 
@@ -283,7 +295,7 @@ def test_minimax_with_few_rows_opens_with_the_warning(
     done = good("minimax", name, "--target", "party")
     assert done.out.startswith("Warning: there are ")
     assert done.out.index("For these rows only:") < done.out.index("at most")
-    assert "exactly the marginals of these 12 rows" in flat(done.out)
+    assert "exactly the pair counts of these 12 rows" in flat(done.out)
 
 
 def test_no_distribution_in_time_is_noted(good: Callable[..., Done]) -> None:

@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 
 import renyi
-from renyi.formatting import at_most
+from renyi.certificates.left_out import error_interval
+from renyi.formatting import at_most, percent
 from support.commandline import FIT, Done, Run, save, table
 
 
@@ -20,20 +21,29 @@ def test_summary_is_something_to_act_on(good: Callable[..., Done]) -> None:
     text = good("fit", "votes", "--out", "demo").out
     clf = renyi.RenyiClassifier().fit(*renyi.datasets.load("votes"))
     c = clf.certificate_
-    assert "'party' from 435 rows" in text
-    assert "16 with 48 categories" in text
-    assert f"{100 * c.loo_error:.1f} %" in text
-    for bound in c.bounds.values():
-        assert f"errs at most {at_most(bound, 1):>6}" in text
-    assert "physician-fee-freeze" in text
+    assert text.startswith("Model of 'party' from votes: 435 rows, 16 columns.\n")
+    low, high = error_interval(c.loo_error, 435)
+    assert (
+        f"  Error to expect on new rows            {100 * c.loo_error:.1f} %   "
+        f"(95 % interval {100 * low:.1f} to {100 * high:.1f} %)\n"
+    ) in text
+    assert "always answering 'democrat'         38.6 %" in text
+    assert "best single column, 'physician-fee-freeze'   4.4 %" in text
+    flat = " ".join(text.split())
+    bound = at_most(c.bounds["map"], 1)
+    assert f"Guarantee: wrong on at most {bound} of any population" in flat
+    assert f"{at_most(c.bounds['sharp'], 1)} answer at random where unsure" in flat
+    assert "renyi certify demo.json demo.renyi --exact" in text
+    assert "training" not in text
     card = clf.scorecard_
     (j,) = card.encoder.columns.places(["physician-fee-freeze"])
     points = dict(
         zip(card.encoder.columns[j].levels.texts, card.z[3 * j :], strict=False)
     )
-    assert f"republican: y {points['y']:+.2f}, " in text
-    assert f", democrat: n {-points['n']:+.2f}\n" in text
-    assert "renyi predict demo.json" in text
+    assert "points for 'republican'" in text
+    assert f"y {points['y']:+.2f}   n {points['n']:+.2f}\n" in text
+    assert "Saved   demo.json (model), demo.renyi (pair counts), demo.log\n" in text
+    assert "        renyi predict demo.json NEW.csv " in text
     assert max(map(len, text.splitlines())) <= 80
 
 
@@ -41,9 +51,12 @@ def test_features_that_do_not_help_are_told(good: Callable[..., Done]) -> None:
     frame = table()
     frame["y"] = np.where(np.arange(len(frame)) % 10, "no", "yes")
     one = good("fit", save(frame), "--target", "y", "--id", "id")
-    assert "always answering 'no' errs no more often" in " ".join(one.out.split())
+    assert "  No better than always answering 'no'.\n" in one.out
+    assert "--objective ranking" in one.out
+    assert "Guarantee: none useful." in one.out
+    assert "--exact" not in one.out  # no rule is known to be better than guessing
     other = good("fit", save(table()), "--target", "y", "--id", "id")
-    assert "errs no more often" not in " ".join(other.out.split())
+    assert "better than always" not in other.out
 
 
 def test_long_names_do_not_widen_the_summary(good: Callable[..., Done]) -> None:
@@ -52,11 +65,10 @@ def test_long_names_do_not_widen_the_summary(good: Callable[..., Done]) -> None:
     long.iloc[:, 0] = "a colour that is rather like " + long.iloc[:, 0]
     long.to_csv("long.csv", index=False)
     text = good("fit", "long.csv", "--target", "y").out
-    (line,) = [line for line in text.splitlines() if "  colour of" in line]
-    assert len(line) == 80
+    (line,) = [line for line in text.splitlines() if line.startswith("  colour of")]
+    assert len(line) <= 80
     card = renyi.RenyiClassifier().fit(long.drop(columns="y"), long["y"]).scorecard_
-    above = np.abs(card.z[:2])
-    assert line.endswith(f"… {above.max():+.2f}")
+    assert f"… {card.z[:2].max():+.2f}" in line
 
 
 def test_log_holds_command_settings_and_summary(good: Callable[..., Done]) -> None:
@@ -122,7 +134,40 @@ def test_calibration_is_chosen_and_told(good: Callable[..., Done]) -> None:
     assert told["auto"]["calibration"] == "temperature"
     assert told["none"]["calibration"] is None
     assert told["auto"]["certificate"] == told["none"]["certificate"]
-    assert "one temperature" in good("fit", "votes").out
+    assert "one temperature" in good("fit", "votes", "--details").out
+
+
+def test_details_are_printed_on_request(good: Callable[..., Done]) -> None:
+    text = good("fit", "votes", "--details").out
+    told = good("fit", "votes", "--json").json
+    for bound in told["certificate"]["bounds"].values():
+        assert f"wrong on at most {at_most(bound, 1):>6}" in text
+    assert f"training rows  wrong on {percent(told['training_error'])}" in text
+    assert f"AUC {told['left_out']['auc']:.3f}" in text
+    assert f"log loss {told['left_out']['log_loss']:.3f}" in text
+    for entry in told["left_out"]["by_class"]:
+        assert f"{entry['class']:<24} {percent(entry['error']):>7} of" in text
+    estimate = told["errors"][0]
+    assert estimate["value"] == told["loo_error"]
+    assert estimate["low"] < estimate["value"] < estimate["high"]
+    short = good("fit", "votes").out
+    assert not {"Details", "alpha", "gamma", "AUC"} & {*short.split()}
+
+
+def test_counts_alone_have_no_estimate(good: Callable[..., Done]) -> None:
+    good("marginals", "build", "votes", "--out", "v.renyi")
+    text = good("fit", "v.renyi", "--out", "pooled").out
+    assert "unknown: pair counts do not contain it\n" in text
+    command = "renyi certify pooled.json --rows ITS_ROWS.csv"
+    assert f"  Ask one site to run: {command}\n" in text
+
+
+def test_estimate_is_that_of_the_rule(good: Callable[..., Done]) -> None:
+    for rule in ("map", "sharp", "renyi"):
+        told = good("fit", "votes", "--rule", rule, "--json").json
+        clf = renyi.RenyiClassifier(rule=rule).fit(*renyi.datasets.load("votes"))
+        assert told["errors"][0]["about"] == rule
+        assert told["loo_error"] == clf.certificate_.loo_error
 
 
 def test_weights_count_as_repetition(good: Callable[..., Done]) -> None:

@@ -255,7 +255,7 @@ def test_as_a_module_on_a_terminal_without_the_letters(tmp_path: Path) -> None:
     done = process(*argv, cwd=tmp_path, **ascii_only)
     assert done.returncode == 0
     assert done.stderr == ""
-    assert "Certificate" in done.stdout
+    assert "Guarantee" in done.stdout
     assert "gr\\xf6\\xdfe" in done.stdout
     done = process("predict", "m.json", "t.csv", cwd=tmp_path, **ascii_only)
     assert done.stdout.splitlines()[:3] == ["prediction", "é", "o"]

@@ -52,7 +52,8 @@ def test_certify_tells_of_a_prevalence(model, capsys, level):
     if level:  # seconds
         return
     assert main(words) == 0
-    assert "Where 1 % are 'republican', rule map errs" in capsys.readouterr().out
+    said = " ".join(capsys.readouterr().out.split())
+    assert "If 1 % of a population are 'republican', rule map is wrong on" in said
 
 
 def test_predict_moves_its_answers(model, capsys):

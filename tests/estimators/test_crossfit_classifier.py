@@ -20,6 +20,7 @@ from renyi.certificates.heldout import average, crossfit_bounds
 from renyi.crossfitting import judged_half, split_rows
 from renyi.datasets import load
 from renyi.encoding import recoding
+from renyi.formatting import at_most
 from support.manners import all_checks
 from support.noisyrows import noisy
 
@@ -286,11 +287,12 @@ def test_sentence_says_what_holds_for_whom_and_how_surely():
     X, y = load("votes")
     c = CrossFitClassifier(confidence=0.9).fit(X, y).certificate_
     text = " ".join(str(c).split())
-    assert text.startswith(
-        "With confidence 90 % in each of two bounds, this model errs"
-    )
-    assert "on the population that the rows were drawn from, and at most" in text
-    assert "on every population with its pairs of columns." in text
+    bound = at_most(c.sampled_error, 1)
+    assert f"Error at most, on this population {bound} <- quote this" in text
+    assert "always answering 'democrat' 38.6 %" in text
+    assert "The bound has 90 % confidence. It is from 435 rows in two halves" in text
+    worst = at_most(c.bounds["map"], 1)
+    assert f"keeps its pair counts, at most {worst} (90 % confidence)." in text
     assert not c.doubtful
 
 

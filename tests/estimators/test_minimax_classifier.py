@@ -77,7 +77,7 @@ def test_few_rows_are_told_first(votes) -> None:
     lines = str(result).splitlines()
     assert lines[0].startswith("Warning: there are ")
     assert "categories and only 20 rows" in lines[0]
-    assert "at most 0.01 % on any population with exactly the tables" in lines[2]
+    assert "at most 0.01 % of any population with exactly the tables" in lines[2]
     many = minimax(Marginals.from_data(X, y), method="lp")
     assert many.note == ""
     assert str(many).startswith("minimax error")

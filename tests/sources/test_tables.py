@@ -219,7 +219,7 @@ def test_tolerance_lets_rounded_tables_through(tmp_path):
     m.save(tmp_path / "m.renyi")
     assert Marginals.load(tmp_path / "m.renyi") == m
     wild = dataclasses.replace(m, n=20)
-    with pytest.raises(ValueError, match=r"by 50\.0% of all rows, more than a file"):
+    with pytest.raises(ValueError, match=r"by 50\.0% of all rows, too much for a file"):
         wild.save(tmp_path / "m.renyi")
 
 

@@ -1,12 +1,8 @@
-"""Certificates in sentences: what is covered first, then the bounds.
+"""Certificates in sentences, and the warnings that they contain.
 
-A bound that says little about new rows does not open the text: the leave-one-out
-estimate does, and the reasons follow. Commands show it only where it is all that was
-asked for (``minimax``, ``certify --level``, ``--prevalence``), after `ALONE`; where it
-would stand beside other results (``fit``, ``certify``, ``select``, ``hgr``) they say
-why it is not shown, and ``--json`` has it with ``doubtful``.
-
-A bound from unseen rows opens with its confidence and with the populations it covers.
+The three figures of `renyi.certificates.three_lines` come first, details follow. Bounds
+that say little about new rows are printed only where nothing else was asked for
+(``minimax``, ``certify --level``, ``--prevalence``), after `ALONE`.
 """
 
 from __future__ import annotations
@@ -14,12 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from renyi.certificates.error_table import (
-    SINGLE,
-    ErrorRow,
-    error_table,
-    pairs_text,
-)
+from renyi.certificates.error_table import error_table, pairs_text
+from renyi.certificates.three_lines import EXPECTED, TIES, three_lines
 from renyi.encoding.rows import has_few_rows
 from renyi.formatting import (
     at_least,
@@ -27,9 +19,7 @@ from renyi.formatting import (
     capitalised,
     chosen_percent,
     cut,
-    number_of,
     number_of_rows,
-    percent,
     printable,
     rounded_down,
     wrapped,
@@ -43,7 +33,6 @@ if TYPE_CHECKING:
 _LEAST = 1e-4  # a lower bound that is shown as 0.01 %
 
 ALONE = "For these rows only:"
-TIES = "An exact worst case counts ties of the largest scores as errors."
 
 # ---- warnings
 
@@ -125,57 +114,44 @@ def sample_weight(n_rows: int, total: float) -> str:
 
 
 def certificate_text(c: Certificate) -> str:
-    """Return a certificate in sentences."""
-    if c.basis == "heldout":
-        return "\n".join(_of_heldout_rows(c))
-    if c.basis == "crossfit":
-        return "\n".join(_of_halves(c))
-    if c.doubtful:
-        head = [_estimate(c), *(f"Warning: {each}" for each in c.warnings), ""]
-        return "\n".join([*head, ALONE, *_of_marginals(c)])
-    lines = [_covered(c), *_of_marginals(c), _estimate(c)]
-    return "\n".join([*lines, *(f"Note: {each}" for each in c.warnings)])
+    """Return the three figures of a certificate that come first."""
+    return "\n".join(three_lines(error_table(c), c))
 
 
-def _covered(c: Certificate) -> str:
-    """Say which populations the bounds of marginals are for."""
-    counted = pairs_text(c, "")
-    which = f", {counted}" if counted else ""
-    size = f"({number_of_rows(c.n)}, {c.n_indicators:,} categories{which})"
-    return wrapped(f"On every population with these marginals {size}:")
-
-
-def _of_marginals(c: Certificate) -> list[str]:
-    lines = rule_lines(c)
+def detail_lines(c: Certificate) -> list[str]:
+    """Return all that a certificate contains beyond these, as lines of a list."""
+    lines = [f"guarantees by rule, on {_covered(c)}", *rule_lines(c)]
     if len(c.steps) > 1:
-        lines.append(f"Bounds for rule {c.rule}, from the cheap to the exact:")
+        lines.append(f"bounds of rule {c.rule}, from the cheap to the exact")
         lines += map(_step_line, c.steps)
-        lines += ties_lines(c.rule, c.steps)
+        lines += [f"  {line}" for line in ties_lines(c.rule, c.steps)]
     lines += ranking_lines(c)
     if c.separable is not None:
         lines.append(
             f"These marginals are {'' if c.separable else 'not '}separable: additive "
             f"scores {'reach' if c.separable else 'miss'} the minimax Brier risk."
         )
-    baselines = error_table(c).of_kind("baseline")
-    if baselines:
-        lines.append("For comparison, errors known exactly:")
-        lines += map(_baseline_line, baselines)
-    return lines
+    risk = f"risk gamma {c.gamma:.4f}"
+    if c.loo_risk is not None:
+        risk += f", on new rows {c.loo_risk:.4f} by estimate"
+    lines.append(f"{risk} (half the squared error of the scores)")
+    return [*lines, *(f"Note: {each}" for each in c.warnings)]
 
 
-def _baseline_line(row: ErrorRow) -> str:
-    name = f"always {row.about!r}"
-    if row.name == SINGLE:
-        name = f"by {cut(row.about, 29)!r} alone"
-    return f"  {name:<40} {row.shown:>6}"
+def _covered(c: Certificate) -> str:
+    """Say which populations the bounds of all rules are for."""
+    pairs = pairs_text(c, "pair counts")
+    if c.confidence is None:
+        return f"every population with these {pairs}"
+    sure = chosen_percent(c.confidence)
+    return f"every population with the {pairs} of this one ({sure} confidence)"
 
 
 def rule_lines(c: Certificate) -> list[str]:
     """Return a line for the bound of each rule."""
     return [
-        f"  rule {rule:<6} errs at most {at_most(c.bounds[rule], 1):>6}"
-        + ("  <- this model" if rule == c.rule else "")
+        f"  {rule:<6} wrong on at most {at_most(c.bounds[rule], 1):>6}"
+        + ("  (the rule of this model)" if rule == c.rule else "")
         for rule in RULES
     ]
 
@@ -186,7 +162,9 @@ def ranking_lines(c: Certificate) -> list[str]:
         return []
     area = f"{rounded_down(c.auc, 3):.3f}"
     error = at_most(c.any_prevalence, 1)
-    return [f"At any prevalence: AUC at least {area}, rule map errs at most {error}."]
+    return [
+        f"At any prevalence: AUC at least {area}, rule map wrong on at most {error}."
+    ]
 
 
 def ties_lines(rule: str, steps: Iterable[Step]) -> list[str]:
@@ -203,113 +181,48 @@ def _step_line(step: Step) -> str:
     return f"{line}{seconds}{mark}".rstrip()
 
 
-def _estimate(c: Certificate) -> str:
-    if c.loo_risk is None:
-        return "No estimate for new rows: test the model on unseen rows."
-    numbers = f"risk {c.loo_risk:.4f}, gamma {c.gamma:.4f}"
-    if c.loo_error is None:
-        return f"Estimate for new rows, by generalised cross-validation: {numbers}."
-    return f"{_leave_one_out(c.loo_error)} ({numbers})."
-
-
-def _leave_one_out(error: float) -> str:
-    return f"Leave-one-out estimate for new rows: {percent(error)} errors"
-
-
-def _of_heldout_rows(c: Certificate) -> list[str]:
-    assert c.confidence is not None
-    lines = [
-        f"With confidence {chosen_percent(c.confidence)}, on every population with the "
-        "marginals of the one",
-        f"these {c.n:,.10g} rows were drawn from:",
-        *rule_lines(c),
-    ]
-    if c.sampled_error is not None and c.observed_error is not None:
-        lines.append(
-            f"On the sampled population: at most {at_most(c.sampled_error, 1)} "
-            f"(Clopper–Pearson; {percent(c.observed_error)} observed)."
-        )
-    lines.append(
-        "Each bound holds by itself; the rows must not have been used in training."
-    )
-    if "training-rows" in c.warning_codes:
-        return [*(f"Warning: {each}" for each in c.warnings), "", *lines]
-    return [*lines, *(f"Note: {each}" for each in c.warnings)]
-
-
-def _of_halves(c: Certificate) -> list[str]:
-    rows = f"these {number_of(c.n, 'row')} were drawn from"
-    if c.observed_error is not None:
-        rows += f" ({percent(c.observed_error)} errors on rows not used in training)"
-    head = f"On every population with the pairs of the one {rows}:"
-    end = "The rows must be independent of each other, and split once, at random."
-    if c.observed_error is None:  # of counts
-        end = (
-            "The rows must be independent of each other and drawn from one population."
-        )
-    notes = (f"Note: {each}" for each in c.warnings)
-    lines = [*rule_lines(c), end, *map(wrapped, notes)]
-    return [wrapped(population_sentence(c)), wrapped(head), *lines]
-
-
-def population_sentence(c: Certificate) -> str:
-    """Say what holds of the model on the population of its rows, and how surely."""
-    assert c.confidence is not None
-    assert c.sampled_error is not None
-    sure = f"With confidence {chosen_percent(c.confidence)}"
-    bound = c.bounds[c.rule]
-    pairs = pairs_text(c, "pairs of columns")
-    here = "on the population that the rows were drawn from"
-    if c.sampled_error == bound:
-        where = f"{here}, and on every population with its {pairs}"
-        return f"{sure}, this model errs at most {at_most(bound, 1)} {where}."
-    return (
-        f"{sure} in each of two bounds, this model errs at most "
-        f"{at_most(c.sampled_error, 1)} {here}, and at most {at_most(bound, 1)} on "
-        f"every population with its {pairs}."
-    )
-
-
 # ---- a model beside what any rule could promise
 
 
-def report_text(report: BoundReport) -> str:
-    """Return a report as tables, with what it rests on and comes to."""
+def report_text(report: BoundReport, details: bool = True) -> str:
+    """Return the three figures, what the bounds come to, and them as tables."""
     c = report.certificate
+    table_lines = [*report_tables(report), ""] if details else []
+    head = []
     if c.doubtful:
         reasons = (wrapped(text, "  - ", "    ") for text in c.warnings)
-        head = [wrapped(doubts(c)), *reasons, "", ALONE]
+        head = [wrapped(doubts(c)), *reasons, "", ALONE, ""]
     else:
-        head = [_covered(c)]
-    notes = () if c.doubtful else c.warnings
-    return "\n".join(
-        [
-            *head,
-            "",
-            *table(f"Worst error of this model (rule {c.rule})", report.model),
-            *(f"  {line}" for line in ties_lines(c.rule, report.model)),
-            "",
-            *table("What any rule could promise", report.any_rule),
-            "",
-            wrapped(report.sentence),
-            *(wrapped(f"Note: {text}") for text in notes),
-        ]
-    )
+        head = [*three_lines(error_table(c, bounds=report), c), ""]
+    return "\n".join([*head, *table_lines, wrapped(report.sentence)])
+
+
+def report_tables(report: BoundReport) -> list[str]:
+    """Return the bounds of a model, and those of any rule, as tables."""
+    rule = report.certificate.rule
+    return [
+        *table(f"Worst error of this model (rule {rule})", report.model),
+        *(f"  {line}" for line in ties_lines(rule, report.model)),
+        "",
+        *table("What any rule could guarantee", report.any_rule),
+    ]
 
 
 def doubts(c: Certificate) -> str:
     """Return the estimate that counts where bounds say little; reasons follow."""
     reason = "The bounds below are about these rows only, because"
-    if c.loo_error is None:
+    row = error_table(c).estimate
+    if row is None:
         return reason
-    return f"{_leave_one_out(c.loo_error)}. {c.trust} {reason}"
+    return f"{EXPECTED}: {row.shown} ({row.interval}). {reason}"
 
 
 def report_sentence(report: BoundReport) -> str:
     """Return what a report comes to, in a sentence."""
-    where = "these marginals"
+    where = "these pair counts"
     if report.certificate.doubtful:
-        where = f"exactly the marginals of these {number_of_rows(report.certificate.n)}"
+        rows = number_of_rows(report.certificate.n)
+        where = f"exactly the pair counts of these {rows}"
     whose = "no model" if report.all_columns else "no model of the same columns"
     return bound_sentence(
         "this model", where, report.upper, report.lower, report.promise, whose
@@ -324,25 +237,25 @@ def bound_sentence(
     promise: float,
     whose: str = "no model",
 ) -> str:
-    """Return what bounds come to: what is promised, and what cannot be.
+    """Return what bounds come to: what is guaranteed, and what cannot be.
 
-    `upper` bounds the error of the subject, no rule can promise less than `lower`, and
-    some rule is known to promise `promise`; `whose` names the rules that cannot.
+    `upper` bounds the error of the subject, no rule can guarantee less than `lower`,
+    and some rule is known to guarantee `promise`; `whose` names the rules that cannot.
     """
     text = (
-        f"{capitalised(subject)} errs at most {at_most(upper)} on any "
-        f"population with {where}"
+        f"{capitalised(subject)} is wrong on at most {at_most(upper)} of any "
+        f"population with {where}."
     )
     if lower >= _LEAST:
-        text = f"{text}; {whose} can promise less than {at_least(lower)}."
+        text += f" {capitalised(whose)} can guarantee less than {at_least(lower)}."
         if promise - lower <= CLOSED_GAP < upper - promise:
-            text += f" The best possible promise is at most {at_most(promise)}."
+            text += f" The best possible guarantee is at most {at_most(promise)}."
         return text
     if promise <= CLOSED_GAP:
-        return f"{text}; some rule can promise an error close to zero."
+        return f"{text} Some rule can guarantee an error close to zero."
     if promise < upper - CLOSED_GAP:
-        text += f"; another rule promises {at_most(promise)}"
-    return f"{text}. The least that any rule can promise is not known yet."
+        text += f" Another rule guarantees {at_most(promise)}."
+    return f"{text} The smallest guarantee of any rule is not known yet."
 
 
 def table(title: str, steps: Iterable[Step]) -> list[str]:

@@ -10,12 +10,20 @@ from typing import Any
 import pyarrow as pa
 
 from renyi import verify
+from renyi.certificates.error_table import ErrorTable, error_table
 from renyi.certificates.record import BoundReport, Certificate, Step
-from renyi.certificates.text import ALONE, bound_sentence, table
+from renyi.certificates.text import (
+    ALONE,
+    bound_sentence,
+    detail_lines,
+    report_text,
+    table,
+)
+from renyi.certificates.three_lines import Advice, three_lines
 from renyi.certification import MINIMAX, bound_report, certify, simple_rules
 from renyi.cli import inputs, output, predict, streams
-from renyi.cli.fit import certificate_facts
-from renyi.cli.fit_text import certificate_text, one_line
+from renyi.cli.fit import certificate_facts, error_facts
+from renyi.cli.fit_text import advice_of, detail, one_line
 from renyi.cli.output import Facts, Meter, Recorded
 from renyi.cli.parser import WRITTEN, Args
 from renyi.crossfitting import CrossFitSettings, check_bins, cross_fit_counts
@@ -27,6 +35,7 @@ from renyi.formatting import (
     at_least,
     at_most,
     chosen_percent,
+    number_of,
     number_of_rows,
     percent,
     wrapped,
@@ -50,34 +59,68 @@ def run(args: Args, recorded: Recorded) -> None:
         return
     output.check_out(args, args.proof, (".json",))
     clf = inputs.load_model(args.model)
+    if args.rows is not None:
+        X, y = _heldout_rows(args, clf)
+        c = certify(clf, X, y, confidence=args.confidence)
+        title = f"{args.model} on {number_of(c.n, 'row')} it has not seen"
+        _show(args, title, c, error_table(c), {}, recorded)
+        return
+    m = inputs.load_marginals(args.file)
+    title = f"{args.model} on the pair counts of {args.file}: {number_of_rows(m.n)}"
     if args.level in ("lp", "exact"):
-        m = inputs.load_marginals(args.file)
         with inputs.naming(args.file):
             report = bounds(args, clf, m)
         facts = report.to_dict() | _proof_facts(args, m, clf, report.minimax)
         facts |= _prevalence_facts(args, clf, report.certificate)
-        text = "\n".join([str(report), *_prevalence_text(facts), *_proof_text(facts)])
-        output.show(args, facts, lambda _: text, recorded)
+        text = [*_report_lines(args, title, report), *_extra_lines(facts)]
+        output.show(args, facts, lambda _: "\n".join(text), recorded)
         return
-    if args.rows is not None:
-        X, y = _heldout_rows(args, clf)
-        c = certify(clf, X, y, confidence=args.confidence)
-        facts = {"notes": output.notes_of(recorded)}
-    else:
-        m = inputs.load_marginals(args.file)
-        with inputs.naming(args.file):
-            c = certify(clf, m)
-        facts = _proof_facts(args, m, clf) | _prevalence_facts(args, clf, c)
+    with inputs.naming(args.file):
+        c = certify(clf, m)
+    facts = _proof_facts(args, m, clf) | _prevalence_facts(args, clf, c)
+    _show(args, title, c, error_table(c), facts, recorded)
+
+
+def _show(
+    args: Args,
+    title: str,
+    c: Certificate,
+    errors: ErrorTable,
+    facts: Facts,
+    recorded: Recorded,
+) -> None:
+    """Print a certificate: three figures, and with --details all others."""
+    notes = output.notes_of(recorded)
     if args.json:
-        output.print_json(certificate_facts(c) | facts)
+        known = {**certificate_facts(c), "errors": error_facts(errors), "notes": notes}
+        output.print_json(known | facts)
         return
-    output.print_notes(output.notes_of(recorded))
-    extra = [*_prevalence_text(facts), *_proof_text(facts)]
-    print("\n".join([*certificate_text(c), *extra]))
-    # Exact worst cases are known of single columns only.
-    if args.rows is None and c.order == 1 and not c.doubtful:
-        again = output.command(["certify", args.model, args.file, "--exact"])
-        print(f"\nNext: {again}   (the exact worst case)")
+    output.print_notes(notes)
+    details = ["", "Details", *map(detail, detail_lines(c))] if args.details else []
+    lines = three_lines(errors, c, _advice(args))
+    print("\n".join([title, "", *lines, *details, *_extra_lines(facts)]))
+
+
+def _report_lines(args: Args, title: str, report: BoundReport) -> list[str]:
+    """Return the figures of a search; with --details its tables, too."""
+    if args.details or report.certificate.doubtful:
+        return [title, "", report_text(report)]
+    errors = error_table(report.certificate, bounds=report)
+    lines = three_lines(errors, report.certificate, _advice(args))
+    return [title, "", *lines, "", wrapped(report.sentence)]
+
+
+def _extra_lines(facts: Facts) -> list[str]:
+    return [*_prevalence_text(facts), *_proof_text(facts)]
+
+
+def _advice(args: Args) -> Advice:
+    """Return the commands that prove more of this model."""
+    advice = {"quote": output.command(["certify", args.model, "--rows", "TEST.csv"])}
+    if args.file is not None and args.level != "exact":
+        exact = ["certify", args.model, args.file, "--exact"]
+        advice["exact"] = output.command(exact)
+    return advice_of(advice)
 
 
 def _heldout_rows(args: Args, clf: Fit) -> tuple[pa.Table, list[Any]]:
@@ -129,18 +172,18 @@ def _prevalence_text(facts: Facts) -> list[str]:
     if moved is None:
         return []
     text = (
-        f"Where {chosen_percent(moved['share'])} are "
-        f"{one_line(moved['class'], _NAME)!r}, rule map errs at most "
-        f"{at_most(moved['error'], 1)}"
+        f"If {chosen_percent(moved['share'])} of a population are "
+        f"{one_line(moved['class'], _NAME)!r}, rule map is wrong on at most "
+        f"{at_most(moved['error'], 1)}."
     )
     if moved["error_if_moved"] is not None:
         bound = at_most(moved["error_if_moved"], 1)
-        text += f", with its threshold moved there ('predict --prevalence') {bound}"
+        text += f" With 'renyi predict --prevalence' it is wrong on at most {bound}."
     always = percent(min(moved["share"], 1 - moved["share"]))
-    text += f"; always answering the more frequent class errs on {always}."
+    text += f" Always answering the more frequent class is wrong on {always}."
     if moved["doubtful"]:
         text = f"{ALONE} {text}"
-    return [wrapped(text)]
+    return ["", wrapped(text)]
 
 
 def _check_basis(args: Args) -> None:
@@ -198,13 +241,11 @@ def _run_halves(args: Args, recorded: Recorded) -> None:
         assert result.average is not None
         model_file.write(result.average, place)
         written = {"written": {"model": str(place)}}
-    if args.json:
-        output.print_json(certificate_facts(result.certificate) | written)
-        return
-    output.print_notes(output.notes_of(recorded))
-    print("\n".join(certificate_text(result.certificate)))
-    if place is not None:
-        print(f"\nWrote {place} (the mean of the two scorecards)")
+    c = result.certificate
+    title = f"Model of two halves, each tested by the other: {number_of_rows(c.n)}"
+    _show(args, title, c, error_table(c), written, recorded)
+    if place is not None and not args.json:
+        print(f"\nSaved   {place} (the mean of the two scorecards)")
 
 
 # ---- proofs
@@ -238,9 +279,9 @@ def _proof_text(facts: Facts) -> list[str]:
     proves = proof["proves"]
     claims = []
     if "upper" in proves:
-        claims.append(f"some rule errs at most {at_most(proves['upper'])}")
+        claims.append(f"some rule is wrong on at most {at_most(proves['upper'])}")
     if "lower" in proves:
-        claims.append(f"no rule can promise less than {at_least(proves['lower'])}")
+        claims.append(f"no rule can guarantee less than {at_least(proves['lower'])}")
     what = f", which proves: {'; '.join(claims)}" if claims else ""
     wrote = wrapped(f"Wrote {proof['written']}{what}.")
     return ["", wrote, f"To check it: {proof['check']}"]
@@ -326,9 +367,9 @@ def minimax_facts(m: Marginals, result: MinimaxResult) -> Facts:
     best = Step(name, result.upper, lower, result.seconds, result.status)
     steps = [*simple_rules(m), best]
     promise = min(step.upper for step in steps)
-    where = "these marginals"
+    where = "these pair counts"
     if result.note:
-        where = f"exactly the marginals of these {number_of_rows(m.n)}"
+        where = f"exactly the pair counts of these {number_of_rows(m.n)}"
     return {
         "target": m.target,
         "rows": m.n,
@@ -370,7 +411,7 @@ def minimax_text(facts: Facts) -> str:
         f"({facts['features']:,} features with {facts['categories']:,} categories; "
         f"pairs of columns{within})",
         "",
-        *table("A rule can promise", [Step(**step) for step in facts["rules"]]),
+        *table("A rule can guarantee", [Step(**step) for step in facts["rules"]]),
         "",
         *_looks_at(facts["looks_at"]),
         "",

@@ -11,6 +11,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 
 from renyi import __version__
+from renyi.certificates.error_table import ErrorTable, error_table
 from renyi.certificates.record import Certificate
 from renyi.certification import Warned, certify_heldout
 from renyi.cli import inputs, notes, output, streams
@@ -73,7 +74,9 @@ def run(args: Args, recorded: Recorded) -> None:
                 f"{place} was not overwritten: its marginals are not those of this "
                 "model. Pass --marginals to replace them."
             )
-    text = partial(fit_text, c=fit.certificate_, heldout=fit.heldout)
+    text = partial(
+        fit_text, c=fit.certificate_, heldout=fit.heldout, details=args.details
+    )
     output.keep_model(args, fit, m, facts, text, recorded)
 
 
@@ -189,7 +192,9 @@ def _train_and_test(args: Args, learner: Learner, store: KeptRows) -> Trained:
         seen = heldout.rows(trained.fit)
     c = certify_heldout(trained.fit, seen, args.confidence)
     fit = dataclasses.replace(trained.fit, heldout=c)
-    return Trained(fit, trained.facts | {"heldout": certificate_facts(c)}, rows)
+    table = error_table(fit.certificate_, heldout=c)
+    more = {"heldout": certificate_facts(c), "errors": error_facts(table)}
+    return Trained(fit, trained.facts | more, rows)
 
 
 def _check_splittable(args: Args) -> None:
@@ -265,13 +270,20 @@ def _fit_facts(
         "alpha": float(choice.alpha),
         "alpha_method": choice.method,
         "calibration": None if card.calibration is None else card.calibration.kind,
-        "loo_error": choice.error,
+        "loo_error": certificate.loo_error,
         "risk": choice.risk,
         "training_error": error,
+        "errors": error_facts(error_table(certificate)),
+        "left_out": fit.left_out_details,
         "certificate": certificate_facts(certificate),
         "heldout": None,
         "important": _important(card.mapped),
     }
+
+
+def error_facts(table: ErrorTable) -> list[Facts]:
+    """Return the rows of an error table as plain values."""
+    return [dataclasses.asdict(row) for row in table.rows]
 
 
 def certificate_facts(certificate: Certificate) -> Facts:

@@ -114,6 +114,21 @@ def joined(blocks: Iterable[list[str]], facts: Facts) -> str:
     return "\n\n".join("\n".join(lines) for lines in shown)
 
 
+def saved_lines(facts: Facts) -> list[str]:
+    """Return which files of a model were written, and what may come next."""
+    written = facts.get("written", {})
+    names = {"model": " (model)", "marginals": " (pair counts)"}
+    lines = []
+    if written:
+        places = (f"{place}{names.get(what, '')}" for what, place in written.items())
+        lines.append(wrapped(", ".join(places), "Saved   ", " " * 8))
+    width = max(len(step["command"]) for step in facts["next"])
+    for step in facts["next"]:
+        head = "        " if len(lines) > bool(written) else "Next    "
+        lines.append(f"{head}{step['command']:<{width}}  {step['why']}")
+    return lines
+
+
 def print_json(value: object) -> None:
     """Print plain values as JSON."""
     print(_json(value, indent=1))
@@ -315,16 +330,16 @@ def keep_model(
     """Write a model with its log and marginals if asked to; print the facts of it."""
     prefix = prefix_of(args, counts=False)
     others = facts.pop("written", {})
-    step = keeping(args)
     names: dict[str, str] = {}
     if prefix is not None:
-        names = {"model": f"{prefix}.json", "log": f"{prefix}.log"}
+        names = {"model": f"{prefix}.json"}
         names |= {} if m is None else {"marginals": prefix + MARGINALS}
-        model = shlex.quote(names["model"])
-        step = f"renyi predict {model} NEW.csv --out answers.csv"
+        names["log"] = f"{prefix}.log"
     if names or others:
         facts["written"] = names | others
-    facts |= {"next": step, "notes": notes_of(recorded)}
+    facts["source"] = args.file if len(args.files) == 1 else args.files
+    facts |= {"next": _next_steps(args, names), "notes": notes_of(recorded)}
+    facts["advice"] = _advice(args, names)
     summary = text(facts)
     if prefix is not None:
         log = _log(args, clf, summary, recorded)
@@ -333,10 +348,46 @@ def keep_model(
         writers |= {} if m is None else {"marginals": partial(marginals_file.write, m)}
         replace_together({Path(names[key]): write for key, write in writers.items()})
     if args.json:
-        source = args.file if len(args.files) == 1 else args.files
-        print_json({"source": source, **facts})
+        print_json(facts)
     else:
         print(summary)
+
+
+def _next_steps(args: Args, names: Mapping[str, str]) -> list[Facts]:
+    """Return commands that may follow, and what each is for."""
+    if "model" not in names:
+        again = f"{command(args.argv)} --out PREFIX"
+        return [{"command": again, "why": "save the model"}]
+    model = names["model"]
+    steps = [
+        (["report", model], "look at it in a browser"),
+        (["predict", model, "NEW.csv"], "classify new rows"),
+        (
+            ["certify", model, "--rows", "TEST.csv"],
+            "a bound to quote",
+        ),
+    ]
+    return [{"command": command(argv), "why": why} for argv, why in steps]
+
+
+def _advice(args: Args, names: Mapping[str, str]) -> Facts:
+    """Return the commands that prove more: the exact worst case, a bound to quote.
+
+    A model that was not saved has the placeholder of --out instead of a name.
+    """
+    model = names.get("model", "PREFIX.json")
+    counts = names.get("marginals", "PREFIX.renyi")
+    from_counts = args.file.endswith(MARGINALS)
+    if from_counts:
+        counts = args.file
+    advice = {"exact": command(["certify", model, counts, "--exact"])}
+    if "model" in names and "marginals" not in names and not from_counts:
+        del advice["exact"]  # the pair counts were not written
+    rows = "ITS_ROWS.csv" if from_counts else "TEST.csv"
+    advice["quote"] = command(["certify", model, "--rows", rows])
+    if "model" not in names and not from_counts and args.command == "fit":
+        advice["quote"] = again_with(args, "--confidence", "0.95")
+    return advice
 
 
 def _log(args: Args, clf: Fit, text: str, recorded: Recorded) -> bytes:

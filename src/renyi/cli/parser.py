@@ -26,8 +26,7 @@ if TYPE_CHECKING:
 SMALL = 200_000_000  # bytes; larger pair counts are written only on request
 _SOURCE = f"a table ({suffixes.TABLES}), pair counts (.renyi) or a bundled name"
 _TABLES = (
-    f"tables ({suffixes.TABLES}), patterns ('visits-*.csv'), Parquet folders, or a "
-    "bundled name"
+    f"tables ({suffixes.TABLES}), patterns ('v*.csv'), Parquet folders, a bundled name"
 )
 _DATABASE = "with --table a database (file, or postgresql://…)"
 WRITTEN = (".csv", ".csv.gz", ".parquet")  # file endings of predictions
@@ -144,6 +143,7 @@ _FIT = f"""train a classifier and certify it
 --target COL
 --out PREFIX
 --marginals  write PREFIX.renyi (default: below {SMALL / 1e6:.0f} MB)
+--details
 --json
 {_ROWS}
 {_COLUMNS}
@@ -200,6 +200,7 @@ _CERTIFY = f"""bound the error of a model by pair counts or by unseen rows
 --proof FILE
 --prevalence SHARE  {PREVALENCE} (adds a bound)
 --memory SIZE
+--details
 --json
 {_HELDOUT}
 --rows FILE  evaluate the model on these rows (instead of pair counts)
@@ -254,6 +255,7 @@ or --max-error SHARE  select the fewest features with an error certified to be a
 --rule {{map,renyi,sharp}}
 --out PREFIX
 --plot FILE
+--details
 --json
 {_COLUMNS}
 {_WEIGHT}
@@ -594,6 +596,7 @@ _SETTINGS: dict[str, dict[str, Any]] = {
 }
 _HELP = {
     "--alpha auto|loo|NUMBER": "ridge penalty, or how to choose it",
+    "--details": "print all figures and how the model was made",
     "--json": "print one JSON object",
     "--memory SIZE": "memory limit, such as 2G (default: half of it)",
     "--order R": "columns in a feature; 2 uses pairs (default 1)",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -27,7 +28,6 @@ from renyi.formatting import number_of_rows, rounded_down, wrapped
 from renyi.marginals.consistency import n_indicators
 from renyi.marginals.marginals import Marginals
 from renyi.selecting import Selection, SelectionSettings, select_counts, select_rows
-from renyi.selection import WIDTH
 from renyi.sources.kept_rows import KeptRows
 from renyi.warnings import warn
 
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 
 _LISTED = 40  # selected features that are named in full
 _NAME = 40
+_NAME_OF_TUPLE = 76
 _TOO_MANY = "–: too many categories for the number of rows to give a figure"
 _ROWS_PER_LABEL = 20  # with fewer, labels seem to help by chance
 _WIDE = 6  # columns of a matrix side by side
@@ -66,7 +67,8 @@ def run(args: Args, recorded: Recorded) -> None:
     if picture is not None:
         facts["written"] = {"plot": str(picture)}
         output.draw(picture, lambda: _drawn(chosen))
-    output.keep_model(args, fit, m, facts, lambda f: _text(f, chosen), recorded)
+    text = partial(_text, selection=chosen, details=args.details)
+    output.keep_model(args, fit, m, facts, text, recorded)
 
 
 def _drawn(chosen: Selection) -> Figure:
@@ -187,20 +189,24 @@ def _why(args: Args, selection: Selection) -> str:
     )
 
 
-def _text(facts: Facts, selection: Selection) -> str:
-    """Return the same as plain text."""
+def _text(facts: Facts, selection: Selection, details: bool) -> str:
+    """Return the same as plain text; with details, the whole path and its figures."""
     path = selection.path
     tried = selection.cv
     order = facts["order"]
-    lines = ["Features in order of entry (*: selected)", path.text(selection.features)]
-    lines += map(output.indented, _legend(selection))
-    what = "features" if order == 1 else f"tuples of {order} columns"
+    what = "columns" if order == 1 else "pairs of columns"
+    if order > 2:
+        what = f"tuples of {order} columns"
     names = facts["selected"]
     columns = facts["columns"]
-    count = f"{len(names)} of {path.n_features} {what}"
-    lines += ["", wrapped(f"Selected {count}: {facts['why']}")]
-    if order > 1 or any(len(name) > WIDTH for name in names):  # not shown in full
-        lines += [f"  {name}" for name in names[:_LISTED]]
+    lines = [
+        wrapped(f"Selected {len(names)} of {path.n_features} {what}: {facts['why']}")
+    ]
+    if details:
+        lines += ["", "In order of entry (*: selected)", path.text(names)]
+        lines += map(output.indented, _legend(selection))
+    else:
+        lines += [f"  {one_line(name, _NAME_OF_TUPLE)}" for name in names[:_LISTED]]
         if len(names) > _LISTED:
             lines.append(f"  and {len(names) - _LISTED} more; --json lists them all")
     if order > 1:
@@ -210,12 +216,11 @@ def _text(facts: Facts, selection: Selection) -> str:
     if tried is not None:  # an estimate that takes the selection into account
         wrong = tried.error_rates[np.abs(tried.lambdas - selection.penalty).argmin()]
         text = (
-            f"With the features selected again in each of {tried.n_folds} folds, "
-            f"before any refit, {100 * wrong:.1f} % of the held-out rows are answered "
-            "wrongly (rule map)."
+            f"With the selection repeated in each of {tried.n_folds} folds, the model "
+            f"before its refit is wrong on {100 * wrong:.1f} % of the rows left out."
         )
         more = [wrapped(text)]
-    refit = fit_text(facts, selection.fit.certificate_, more)
+    refit = fit_text(facts, selection.fit.certificate_, more, details=details)
     return "\n".join([*lines, "", refit])
 
 
@@ -224,10 +229,10 @@ def _legend(selection: Selection) -> Iterator[str]:
     path = selection.path
     yield (
         "lambda: the largest penalty at which the feature has points. gamma, hgr, map "
-        "and sharp: risk, maximal correlation at least, and worst error of the two "
-        "rules for all distributions with these marginals, of a refit on the first k "
-        "features with next to no ridge penalty. The model below has a ridge penalty "
-        "of its own, and so a bound that is a little larger."
+        "and sharp: risk, maximal correlation at least, and guarantees of the two "
+        "rules. They are of a refit on the first k features with next to no ridge "
+        "penalty. The model below has a ridge penalty and may be calibrated: its "
+        "guarantees are larger, sometimes by far."
     )
     if path.doubtful.any():
         yield (

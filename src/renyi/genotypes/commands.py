@@ -256,7 +256,7 @@ def _fit_text(facts: Facts) -> str:
         f"  alpha     {facts['alpha']:.4g}, {chosen}",
     ]
     if facts["covariates"]:
-        names = wrapped(", ".join(facts["covariates"]), "  beside    ", " " * 12)
+        names = wrapped(", ".join(facts["covariates"]), "  covars    ", " " * 12)
         learned.insert(3, names)
     errors = [
         f"On samples that were left out ({facts['method']})",

@@ -71,7 +71,7 @@ class MatchRecord:
         return {each: int(counts[each]) for each in REASONS if each in counts.index}
 
     def to_dict(self) -> dict[str, object]:
-        """Plain form for JSON, without the names."""
+        """Return a plain form for JSON, without the names."""
         names = [n for n in self.__dataclass_fields__ if n != "dropped"]
         return {**{n: getattr(self, n) for n in names}, "dropped": self.counts}
 

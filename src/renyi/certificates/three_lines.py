@@ -1,0 +1,298 @@
+"""The three figures that come first wherever the error of a model is described.
+
+1. **Error to expect**: an estimate, with its 95 % interval, next to the baseline.
+2. **Error at most, on this population**: only from rows that the model has not seen.
+3. **Guarantee**: a figure only if it is below the baseline, else the reason why not.
+
+Commands and `str(certificate)` print these lines; all other figures are details.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, NamedTuple
+
+from renyi.certificates.error_table import (
+    HALVES,
+    HELDOUT,
+    LEAVE_ONE_OUT,
+    ErrorRow,
+    ErrorTable,
+    pairs_text,
+)
+from renyi.formatting import (
+    at_least,
+    at_most,
+    chosen_percent,
+    cut,
+    number_of,
+    number_of_rows,
+    printable,
+    wrapped,
+)
+
+if TYPE_CHECKING:
+    from renyi.certificates.record import Certificate
+
+EXPECTED = "Error to expect on new rows"
+OBSERVED = "Observed error"
+AT_MOST = "Error at most, on this population"
+UNKNOWN = "unknown: pair counts do not contain it"
+QUOTE = "<- quote this"
+NONE_USEFUL = "Guarantee: none useful."
+TIES = "Ties of the largest scores count as errors."
+
+_WIDTH = 36  # of the labels before the figures
+_NAME = 24  # characters of a label or of a column
+_MOST_CATEGORIES = 1000  # for which the search for an exact worst case is advised
+# Warnings that the sentences next to the figures already contain.
+_DETAILS = {"few-rows", "optimistic", "class-conditional", "selected-features"}
+
+
+class Advice(NamedTuple):
+    """What to do for smaller guarantees and for a bound, in the reader's language."""
+
+    sharp: str = 'rule="sharp"'
+    exact: str = 'certify(model, marginals, level="exact")'
+    quote: str = "certify(model, X_test, y_test)"
+    verify: str = "Proved."
+
+
+# ---- estimate, bound and baseline
+
+
+def figure_lines(table: ErrorTable, order: int = 1) -> list[str]:
+    """Return the error to expect and the bound, next to the baselines."""
+    entries: list[tuple[str, str, str]] = []
+    estimate = table.estimate
+    if estimate is None and table.bound is None:
+        entries.append((EXPECTED, UNKNOWN, ""))
+    elif estimate is not None and estimate.name == HELDOUT:
+        entries.append((OBSERVED, estimate.shown, ""))
+    elif estimate is not None:
+        entries.append((EXPECTED, estimate.shown, f"({estimate.interval})"))
+    if table.bound is not None:
+        assert table.bound.high is not None
+        entries.append((AT_MOST, at_most(table.bound.high, 1), QUOTE))
+    entries += [(f"  {text}", value, "") for text, value in _baselines(table, order)]
+    # A long name of a column moves its own figure, and no other.
+    width = min(_WIDTH, max(len(label) for label, _, _ in entries))
+    return [
+        f"  {label:<{width}} {value:>7}   {rest}".rstrip()
+        for label, value, rest in entries
+    ]
+
+
+def _baselines(table: ErrorTable, order: int) -> Iterable[tuple[str, str]]:
+    if table.always is not None:
+        yield f"always answering {quoted(table.always.about)}", table.always.shown
+    if table.single is not None:
+        what = "column" if order == 1 else "feature"
+        yield f"best single {what}, {quoted(table.single.about)}", table.single.shown
+
+
+def quoted(name: str) -> str:
+    """Return a name or label in quotation marks, on one line and cut if long."""
+    return f"'{cut(printable(' '.join(name.split())), _NAME)}'"
+
+
+def basis_sentences(table: ErrorTable, c: Certificate) -> list[str]:
+    """Say where the figures come from, and how the model compares."""
+    texts = []
+    estimate = table.estimate
+    bound = table.bound
+    if estimate is not None and estimate.name == LEAVE_ONE_OUT:
+        texts.append(_leave_one_out(estimate, c))
+    if estimate is not None and estimate.name == HALVES:
+        texts.append("An estimate: the model of each half answered the other half.")
+    if bound is not None:
+        own = estimate is not None and estimate.name == LEAVE_ONE_OUT
+        texts.append(_bound_sentence(bound, own, estimate is not None))
+    if "selected-features" in c.warning_codes:
+        texts.append(
+            "The columns were selected on the same rows: expect more errors than this."
+        )
+    always = table.always
+    if always is not None and table.verdict in ("barely", "no better"):
+        how = "Barely better" if table.verdict == "barely" else "No better"
+        texts.append(f"{how} than always answering {quoted(always.about)}.")
+    return texts
+
+
+def _leave_one_out(row: ErrorRow, c: Certificate) -> str:
+    rows = ""
+    if row.n is not None and row.n < 0.99 * c.n:
+        rows = f" of {round(row.n):,} rows"
+    return (
+        f"An estimate by leave-one-out{rows}. It assumes new rows from the same source."
+    )
+
+
+def _bound_sentence(row: ErrorRow, held_out: bool, observed: bool) -> str:
+    """Say what a bound rests on: halves, rows that were held out, or other rows."""
+    sure = row.certainty.removeprefix("confidence ")
+    rows = number_of(row.n or 0, "row")
+    if row.name == HALVES:
+        drawn = "and split at random" if observed else "and drawn from one population"
+        return (
+            f"The bound has {sure} confidence. It is from {rows} in two halves, each "
+            "of which tested the model of the other. The rows must be independent, "
+            f"{drawn}."
+        )
+    if held_out:
+        return f"The bound has {sure} confidence. It is from {rows} held out at random."
+    return (
+        f"The bound has {sure} confidence. It is valid if the {rows} behind it are "
+        "independent and were not used in training."
+    )
+
+
+# ---- guarantee
+
+
+def guarantee_lines(
+    table: ErrorTable, c: Certificate, advice: Advice | None = None
+) -> list[str]:
+    """Return the guarantee, or why there is none that is useful."""
+    advice = Advice() if advice is None else advice
+    if c.basis != "marginals":
+        return [wrapped(_changed_population(table, c), "", "  ")]
+    if table.guarantee is None:
+        text = f"{NONE_USEFUL} {no_guarantee_reason(table, c)}"
+    else:
+        text = f"Guarantee: {_guarantee_sentence(table.guarantee, c)} {advice.verify}"
+    lines = [wrapped(text, "", "  ")]
+    smaller = [*_smaller(table, c, advice)]
+    if smaller:
+        lines.append("  Smaller guarantees for the same scorecard:")
+        lines += [f"    {bound:<8} {how}: {what}" for bound, how, what in smaller]
+    if table.guarantee is None and table.bound is None and advice.quote:
+        lines.append(f"  For a bound to quote: {advice.quote}")
+    return lines
+
+
+def _guarantee_sentence(row: ErrorRow, c: Certificate) -> str:
+    assert row.high is not None
+    counts = _counts(c)
+    text = (
+        f"wrong on at most {at_most(row.high, 1)} of any population with {counts}, "
+        f"however the columns interact beyond {pairs_text(c)}."
+    )
+    if row.low is not None:
+        text += f" One such population has an error of at least {at_least(row.low, 1)}."
+        text += f" {TIES}" * (row.about == "map")
+    return text
+
+
+def _counts(c: Certificate) -> str:
+    """Return which counts a population must have in common with the rows."""
+    if c.order > 1:
+        return f"the same counts of {pairs_text(c)}"
+    within = " within each class" * ("class-conditional" in c.warning_codes)
+    return f"the same pair counts{within}"
+
+
+def no_guarantee_reason(table: ErrorTable, c: Certificate) -> str:
+    """Say in a sentence why no guarantee of the model is useful."""
+    least = table.least_guarantee
+    always = table.always
+    if c.doubtful and "few-rows" in c.warning_codes:
+        return (
+            f"There are {c.n_indicators:,} categories and only {number_of_rows(c.n)}: "
+            "their pair counts say little about other rows."
+        )
+    if c.doubtful:
+        return (
+            "The model fits these rows far better than new ones: their pair counts say "
+            "little about other rows."
+        )
+    assert least is not None
+    assert least.high is not None
+    than = "no less than always the same answer"
+    if always is not None:
+        than = f"no less than always answering {quoted(always.about)}"
+    if least.high >= 0.9995:
+        return "From pair counts, no error rate below 100 % can be proved for it."
+    return (
+        f"From pair counts, at most {at_most(least.high, 1)} can be proved for this "
+        f"model, {than}. That is common when the target is hard to predict."
+    )
+
+
+def _smaller(
+    table: ErrorTable, c: Certificate, advice: Advice
+) -> Iterable[tuple[str, str, str]]:
+    """Yield smaller guarantees: the figure, how it is reached, and what to do."""
+    if c.doubtful:
+        return
+    own = c.bounds[c.rule]
+    sharp = table.named("rule sharp")
+    if sharp is not None and c.bounds["sharp"] < own and table.is_below_baseline(sharp):
+        bound = at_most(c.bounds["sharp"], 1)
+        yield bound, "answer at random where unsure", advice.sharp
+    if advice.exact and has_room(table, c):
+        yield "exact", "takes minutes", advice.exact
+
+
+def has_room(table: ErrorTable, c: Certificate) -> bool:
+    """Whether to advise the search for the exact worst case.
+
+    The closed form of some rule must be below the baseline: only then is it known that
+    pair counts can prove something useful. (The polynomial program would tell more,
+    but takes as long as a small fit.) Exact worst cases are known of single columns,
+    and need an extra.
+    """
+    sharp = min(c.bounds.values())
+    best = ErrorRow("", "guarantee", "", "", high=sharp)
+    searched = any(step.name == "exact worst case" for step in c.steps)
+    return (
+        c.basis == "marginals"
+        and c.order == 1
+        and not c.doubtful
+        and not searched
+        and c.n_indicators <= _MOST_CATEGORIES
+        and table.is_below_baseline(best)
+        and find_spec("highspy") is not None
+    )
+
+
+def _changed_population(table: ErrorTable, c: Certificate) -> str:
+    """Say what unseen rows prove if the population changes but keeps its pairs."""
+    least = table.least_guarantee
+    assert c.confidence is not None
+    if least is None or least.high is None or not table.is_below_baseline(least):
+        return (
+            "Guarantee: none useful if the population changes but keeps its pair "
+            "counts."
+        )
+    bound = at_most(least.high, 1)
+    sure = chosen_percent(c.confidence)
+    return (
+        f"Guarantee: if the population changes but keeps its pair counts, at most "
+        f"{bound} ({sure} confidence)."
+    )
+
+
+# ---- together
+
+
+def note_lines(c: Certificate) -> list[str]:
+    """Return the warnings that concern the figures shown."""
+    codes = c.warning_codes or ("other",) * len(c.warnings)
+    pairs = zip(codes, c.warnings, strict=True)
+    return [f"Note: {text}" for code, text in pairs if code not in _DETAILS]
+
+
+def three_lines(
+    table: ErrorTable, c: Certificate, advice: Advice | None = None
+) -> list[str]:
+    """Return the three figures of a model, with where they come from."""
+    indented = [wrapped(text, "  ", "  ") for text in basis_sentences(table, c)]
+    return [
+        *figure_lines(table, c.order),
+        *indented,
+        "",
+        *guarantee_lines(table, c, advice),
+        *(wrapped(text, "  ", "  ") for text in note_lines(c)),
+    ]
