@@ -13,7 +13,7 @@ from scipy.stats import binom
 from renyi import Certificate, Marginals, RenyiClassifier, certify, rules
 from renyi.certificates import heldout
 from renyi.datasets import load, random_joint
-from renyi.formatting import at_most
+from renyi.formatting import at_most, percent
 from support.joints import (
     marginal_constraints,
     outcomes,
@@ -252,7 +252,9 @@ def test_certify_counts_rows_of_unknown_classes_as_errors(votes):
     assert found.sampled_error == heldout.clopper_pearson(wrong, 135, 0.95)
     assert found.warning_codes == ("unknown-class",)
     told = "20 of the 135 rows have a class that the model does not know"
-    assert f"{told} ('independent'): they count as errors." in str(found)
+    assert f"{told} ('independent'): they count as errors." in " ".join(
+        str(found).split()
+    )
     assert Certificate.from_dict(found.to_dict()) == found
     other.iloc[:] = "independent"
     with pytest.raises(ValueError, match="No row has a class that the model knows"):
@@ -531,17 +533,16 @@ def test_text_says_what_is_covered():
     X, y = rows_of(table, 200, np.random.default_rng(6))
     c = certify(clf, X, y)
     lines = str(c).splitlines()
-    assert " ".join(lines[:2]) == (
-        "With confidence 95 %, on every population with the marginals of the one "
-        "these 200 rows were drawn from:"
-    )
-    assert lines[2].startswith(
-        f"  rule map    errs at most {at_most(c.bounds['map'], 1)}"
-    )
-    assert lines[5].startswith(
-        f"On the sampled population: at most {100 * c.sampled_error:.1f} % (Clo"
-    )
-    assert "must not have been used in training" in lines[6]
+    assert lines[0].split() == ["Observed", "error", *percent(c.observed_error).split()]
+    bound = at_most(c.sampled_error, 1)
+    assert lines[1].startswith("  Error at most, on this population ")
+    assert lines[1].endswith(f" {bound}   <- quote this")
+    assert "always answering" in lines[2]
+    flat = " ".join(" ".join(lines).split())
+    assert "The bound has 95 % confidence. It is valid if the 200 rows" in flat
+    assert "were not used in training." in flat
+    worst = at_most(c.bounds["map"], 1)
+    assert f"keeps its pair counts, at most {worst} (95 % confidence)." in flat
     assert not c.doubtful  # 200 rows are not few here: the confidence says so
     assert "99.9 %" in str(certify(clf, X, y, confidence=0.999))
 

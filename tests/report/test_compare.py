@@ -186,7 +186,7 @@ def test_every_method_is_judged_on_test_rows(votes):
     for name in ("minimax", "dcc", "mpm"):  # no probabilities
         assert entry(found, name).log_loss is None
     twice = entry(found, "minimax")
-    assert twice.worst_case > twice.error.value and "drawn at random" in twice.note
+    assert twice.worst_case > twice.error.value and "at random" in twice.note
     for name in ("map", "sharp", "order2"):
         one = entry(found, name)
         assert one.error.value < one.population < one.population_worst

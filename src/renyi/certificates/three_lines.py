@@ -47,6 +47,7 @@ _WIDTH = 36  # of the labels before the figures
 _NAME = 24  # characters of a label or of a column
 _MOST_CATEGORIES = 1000  # for which the search for an exact worst case is advised
 # Warnings that the sentences next to the figures already contain.
+_INVALID = "training-rows"
 _DETAILS = {"few-rows", "optimistic", "class-conditional", "selected-features"}
 
 
@@ -62,7 +63,7 @@ class Advice(NamedTuple):
 # ---- estimate, bound and baseline
 
 
-def figure_lines(table: ErrorTable, order: int = 1) -> list[str]:
+def figure_lines(table: ErrorTable, order: int, quote: str = QUOTE) -> list[str]:
     """Return the error to expect and the bound, next to the baselines."""
     entries: list[tuple[str, str, str]] = []
     estimate = table.estimate
@@ -74,7 +75,7 @@ def figure_lines(table: ErrorTable, order: int = 1) -> list[str]:
         entries.append((EXPECTED, estimate.shown, f"({estimate.interval})"))
     if table.bound is not None:
         assert table.bound.high is not None
-        entries.append((AT_MOST, at_most(table.bound.high, 1), QUOTE))
+        entries.append((AT_MOST, at_most(table.bound.high, 1), quote))
     entries += [(f"  {text}", value, "") for text, value in _baselines(table, order)]
     # A long name of a column moves its own figure, and no other.
     width = min(_WIDTH, max(len(label) for label, _, _ in entries))
@@ -156,12 +157,11 @@ def guarantee_lines(
 ) -> list[str]:
     """Return the guarantee, or why there is none that is useful."""
     advice = Advice() if advice is None else advice
+    text = guarantee_text(table, c)
     if c.basis != "marginals":
-        return [wrapped(_changed_population(table, c), "", "  ")]
-    if table.guarantee is None:
-        text = f"{NONE_USEFUL} {no_guarantee_reason(table, c)}"
-    else:
-        text = f"Guarantee: {_guarantee_sentence(table.guarantee, c)} {advice.verify}"
+        return [wrapped(text, "", "  ")]
+    if table.guarantee is not None:
+        text += f" {advice.verify}"
     lines = [wrapped(text, "", "  ")]
     smaller = [*_smaller(table, c, advice)]
     if smaller:
@@ -170,6 +170,15 @@ def guarantee_lines(
     if table.guarantee is None and table.bound is None and advice.quote:
         lines.append(f"  For a bound to quote: {advice.quote}")
     return lines
+
+
+def guarantee_text(table: ErrorTable, c: Certificate) -> str:
+    """Return the guarantee, or why there is none that is useful, in one line."""
+    if c.basis != "marginals":
+        return _changed_population(table, c)
+    if table.guarantee is None:
+        return f"{NONE_USEFUL} {no_guarantee_reason(table, c)}"
+    return f"Guarantee: {_guarantee_sentence(table.guarantee, c)}"
 
 
 def _guarantee_sentence(row: ErrorRow, c: Certificate) -> str:
@@ -281,7 +290,16 @@ def note_lines(c: Certificate) -> list[str]:
     """Return the warnings that concern the figures shown."""
     codes = c.warning_codes or ("other",) * len(c.warnings)
     pairs = zip(codes, c.warnings, strict=True)
-    return [f"Note: {text}" for code, text in pairs if code not in _DETAILS]
+    hidden = {*_DETAILS, _INVALID}
+    return [f"Note: {text}" for code, text in pairs if code not in hidden]
+
+
+def _invalid_lines(c: Certificate) -> list[str]:
+    """Return the warning that the rows may be those of the training."""
+    if _INVALID not in c.warning_codes:
+        return []
+    text = c.warnings[c.warning_codes.index(_INVALID)]
+    return [wrapped(f"Warning: {text}"), ""]
 
 
 def three_lines(
@@ -289,8 +307,10 @@ def three_lines(
 ) -> list[str]:
     """Return the three figures of a model, with where they come from."""
     indented = [wrapped(text, "  ", "  ") for text in basis_sentences(table, c)]
+    invalid = _invalid_lines(c)
     return [
-        *figure_lines(table, c.order),
+        *invalid,
+        *figure_lines(table, c.order, "" if invalid else QUOTE),
         *indented,
         "",
         *guarantee_lines(table, c, advice),

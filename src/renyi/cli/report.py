@@ -10,7 +10,6 @@ from renyi.cli.certify import bounds
 from renyi.cli.output import Facts, Recorded
 from renyi.cli.parser import Args
 from renyi.cli.predict import heldout_rows
-from renyi.formatting import wrapped
 from renyi.report.build import report
 from renyi.report.page import ENDINGS, Report, page_place, record_place
 from renyi.selection import selection_path
@@ -37,7 +36,7 @@ def run(args: Args, recorded: Recorded) -> None:
 def _text(facts: Facts) -> str:
     written = facts["written"]
     page = f"Wrote {written['page']} (open it in a browser) and {written['record']}"
-    return "\n".join([wrapped(facts["summary"]), "", page])
+    return "\n".join([facts["summary"], "", page])
 
 
 def _report(args: Args, made: dict[str, str]) -> Report:

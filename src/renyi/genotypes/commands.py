@@ -490,4 +490,4 @@ def report(args: Args, recorded: Recorded) -> None:
 def _report_text(facts: Facts) -> str:
     wrote = facts["written"]
     page = f"Wrote {wrote['page']} (open it in a browser) and {wrote['record']}"
-    return "\n".join([wrapped(facts["summary"]), "", page])
+    return "\n".join([facts["summary"], "", page])

@@ -15,6 +15,7 @@ from renyi.certificates.error_table import (
     ErrorTable,
 )
 from renyi.certificates.heldout import share_interval
+from renyi.certificates.three_lines import UNKNOWN
 from renyi.encoding.columns import MISSING_TEXT
 from renyi.formatting import number_of
 from renyi.genotypes.files import genotype_shares
@@ -130,9 +131,11 @@ def _errors(
     if shares:
         rows.append(summary.always_row(shares))
     table = ErrorTable(tuple(rows))
-    figures = summary.headline(table, "the model file does not contain it")
+    unknown = "the model file does not contain it"
+    figures = summary.headline(table, unknown)
+    text = summary.summary(table, [f"Guarantee: {_NO_GUARANTEE}"])
     return {
-        "summary": summary.summary(figures, _NO_GUARANTEE),
+        "summary": text.replace(UNKNOWN, f"unknown: {unknown}"),
         "headline": figures,
         "guarantee": {"text": _NO_GUARANTEE, "place": None},
         "findings": summary.findings(table, None, ()),

@@ -1,14 +1,15 @@
 """From a model and pair counts to the plain values that its report shows.
 
 The page and ``report.json`` are two readers of the same values (`renyi.report.page`),
-and compute nothing of their own. No row goes in; of held-out rows there are sums: bins,
-points of a curve, a table of classes.
+and compute nothing more. No row goes in; of held-out rows there are sums: bins, and a
+table of classes.
 
-What a row scores is ``intercept + Σ points`` over the features, at the category that
-its columns give it: column j's code itself where a feature is of one column, else the
-place in `keys` of the columns' codes counted as one number; `new` where it is not
-there, and `unseen` where a label was never seen. With t = 1/K + score (of two classes
-[1/2 − s, 1/2 + s]), probabilities are ∝ exp(slope·t), or nearest to t without a slope.
+The score of a row is ``intercept + Σ points`` over the features, each at its category.
+The category of a feature of one column is that column's code. A feature of several
+columns has `keys`: the codes of its columns counted as one number. A key that is not
+listed has the category `new`; a label that training did not have has `unseen`.
+With t = 1/K + score (of two classes [1/2 − s, 1/2 + s]), probabilities are
+∝ exp(slope·t), or nearest to t without a slope.
 """
 
 from __future__ import annotations
@@ -20,10 +21,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from renyi import __version__
-from renyi.certificates.error_table import error_table
+from renyi.certificates.error_table import ErrorTable, error_table
 from renyi.certificates.heldout import UNKNOWN, read_rows
 from renyi.certificates.record import BoundReport, Certificate
 from renyi.certificates.text import ranking_lines
+from renyi.certificates.three_lines import basis_sentences, guarantee_text
 from renyi.certification import certify
 from renyi.counting.onehot import offsets
 from renyi.encoding.columns import MISSING_TEXT, Label, label_text
@@ -51,6 +53,9 @@ _POINTS = 10
 _BIN_ROWS = 20
 _BINS = 10
 _OUTCOMES = 20
+_OTHER_COUNTS = (
+    "The guarantee is for the pair counts given, not for those of the training rows."
+)
 _DIGITS = 10  # of points; scores of thousands of them then are right to 1e-8
 
 
@@ -97,23 +102,24 @@ def report(
     if card is None and m is not None:
         card = _integer_card(scorecard, m)
     ranking: list[str] = []
-    if counted is not None and not counted.doubtful:
+    if counted is not None and not counted.doubtful and _beats_a_coin(counted):
         ranking = ranking_lines(counted)
     target = fit.target
+    others = [] if same else [_OTHER_COUNTS]
     data = _data(scorecard, own, m, shares, same)
     figures = summary.headline(errors, "pair counts do not contain it")
-    line = summary.guarantee(counted or own, errors, same)
+    line = summary.guarantee(errors, counted or own)
     classes = (by_rows or left_out or {"by_class": []})["by_class"]
     facts: Entry = {
         "format": FORMAT,
         "version": VERSION,
         "title": title or f"Model of {quoted(target)}",
         "about": about(None if title is None else f"Model of {quoted(target)}", data),
-        "summary": summary.summary(figures, line["text"]),
+        "summary": summary.summary(errors, _sentences(errors, counted or own)),
         "headline": figures,
         "guarantee": line,
         "findings": summary.findings(errors, tested, classes),
-        "notes": summary.notes(own, counted, fit.heldout, tested),
+        "notes": [*summary.notes(own, counted, fit.heldout, tested), *others],
         "target": target,
         "classes": [label_text(label) for label in scorecard.classes],
         "rule": fit.rule,
@@ -130,6 +136,16 @@ def report(
         "worst": None if bounds is None else _worst(bounds),
     }
     return Report(facts)
+
+
+def _beats_a_coin(c: Certificate) -> bool:
+    """Whether the guarantee at any prevalence is below one half."""
+    return c.any_prevalence is not None and c.any_prevalence < 0.5
+
+
+def _sentences(table: ErrorTable, c: Certificate) -> list[str]:
+    """Return where the figures come from, and the guarantee."""
+    return [*basis_sentences(table, c), guarantee_text(table, c)]
 
 
 def about(model: str | None, data: Entry) -> str:

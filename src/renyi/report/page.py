@@ -35,7 +35,7 @@ from renyi.formatting import (
 )
 from renyi.report import charts
 from renyi.report.charts import Mark, Spot
-from renyi.report.summary import Entry, name, pair_counts, quoted
+from renyi.report.summary import Entry, name, quoted
 
 if TYPE_CHECKING:
     import jinja2
@@ -391,7 +391,7 @@ def _scope(c: Certificate) -> str:
         return f"On any population with the {pairs_text(c)} of the one sampled, {sure}:"
     if c.doubtful:
         return ALONE
-    return f"On any population with the same {pair_counts(c)}:"
+    return f"On any population with the same counts of {pairs_text(c)}:"
 
 
 # ---- what the script reads

@@ -21,20 +21,19 @@ from renyi.certificates.error_table import (
     ErrorRow,
     ErrorTable,
     baseline,
-    pairs_text,
 )
 from renyi.certificates.left_out import error_interval
 from renyi.certificates.record import CLOSED, CONDITIONAL, EXACT, PROGRAM, Certificate
+from renyi.certificates.three_lines import figure_lines, guarantee_text
 from renyi.certification import MINIMAX
 from renyi.encoding.columns import Label, label_text
 from renyi.formatting import (
     at_most,
     capitalised,
-    chosen_percent,
     number_of,
-    number_of_rows,
     percent,
     printable,
+    wrapped,
 )
 
 Entry = dict[str, Any]  # plain values, as in report.json
@@ -133,50 +132,11 @@ def _bound_figure(row: ErrorRow) -> Entry:
     return _figure("bound", at_most(row.high, 1), label, note, row)
 
 
-# ---- the guarantee
-
-
-def guarantee(c: Certificate, table: ErrorTable, same: bool) -> Entry:
-    """Return the line on the guarantee, and its figure where it is a useful one.
-
-    Its pair counts are the `same` as those in training, or others that were given.
-    """
-    if table.guarantee is None:
-        return {"text": f"none useful. {_no_guarantee(c, table.always)}", "place": None}
-    assert table.guarantee.high is not None
-    text = (
-        f"wrong on at most {at_most(table.guarantee.high, 1)} of any population with "
-    )
-    if c.confidence is None:
-        counts = f"the same {pair_counts(c)}" if same else f"the {pair_counts(c)} given"
-        text += f"{counts}, however the columns interact beyond pairs."
-    else:
-        sure = chosen_percent(c.confidence)
-        text += f"the {pair_counts(c)} of this one, with {sure} confidence."
-    return {"text": text, "place": table.guarantee.high}
-
-
-def _no_guarantee(c: Certificate, always: ErrorRow | None) -> str:
-    """Say why no guarantee is useful."""
-    if "few-rows" in c.warning_codes:
-        return (
-            f"Pair counts of {number_of_rows(c.n)} and {c.n_indicators:,} categories "
-            "say little about other rows."
-        )
-    if c.doubtful:
-        return "The model fits its training rows far better than it will fit new rows."
-    other = "" if always is None else f", more than {always_text(always)}"
-    upper = at_most(c.bounds[c.rule], 1)
-    return (
-        f"From pair counts, at most {upper} can be proved for this model{other}. That "
-        "is common when the target is hard to predict."
-    )
-
-
-def pair_counts(c: Certificate) -> str:
-    """Return which counts a guarantee is about."""
-    pairs = pairs_text(c)
-    return "pair counts" if pairs == "pairs" else f"counts of {pairs}"
+def guarantee(table: ErrorTable, c: Certificate) -> Entry:
+    """Return the line on the guarantee, and its figure where it is a useful one."""
+    line = guarantee_text(table, c).removeprefix("Guarantee: ")
+    row = table.guarantee
+    return {"text": line, "place": None if row is None else row.high}
 
 
 # ---- whether to use the model
@@ -208,10 +168,10 @@ def _tested(table: ErrorTable, tested: Certificate | None) -> Entry:
         return _finding(True, f"Tested on {rows} not used in training.")
     if table.bound is not None:
         return _finding(True, "Tested on two halves, each by the other half's model.")
-    text = "Not tested on data it has not seen."
-    if table.estimate is not None:
-        text += " The estimate assumes that new data come from the same source."
-    return _finding(False, text)
+    text = "The estimate assumes that new data come from the same source."
+    if table.estimate is None:
+        text = "Test it on rows whose classes are known."
+    return _finding(False, f"Not tested on data it has not seen. {text}")
 
 
 def _by_class(by_class: Sequence[Entry]) -> Entry | None:
@@ -244,13 +204,9 @@ def notes(*certificates: Certificate | None) -> list[str]:
     return [*map(capitalised, dict.fromkeys(texts))]
 
 
-def summary(figures: Sequence[Entry], line: str) -> str:
-    """Return the first screen in sentences."""
-    texts = [
-        f"{capitalised(each['label'])}: {each['value']} ({each['note']})."
-        for each in figures
-    ]
-    return " ".join([*texts, f"Guarantee: {line}"])
+def summary(table: ErrorTable, sentences: Sequence[str]) -> str:
+    """Return the first screen as text: the figures, and sentences about them."""
+    return "\n".join([*figure_lines(table), *map(wrapped, sentences)])
 
 
 # ---- all rows
