@@ -63,7 +63,7 @@ class Advice(NamedTuple):
 # ---- estimate, bound and baseline
 
 
-def figure_lines(table: ErrorTable, order: int, quote: str = QUOTE) -> list[str]:
+def figure_lines(table: ErrorTable, order: int = 1, quote: str = QUOTE) -> list[str]:
     """Return the error to expect and the bound, next to the baselines."""
     entries: list[tuple[str, str, str]] = []
     estimate = table.estimate
