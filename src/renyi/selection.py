@@ -76,6 +76,7 @@ Places = NDArray[np.int64]
 
 WIDTH = 40  # characters of a name
 _SHOWN = 40  # features that are printed
+_EXTRA_ROWS = 5  # of each category: promoters, 8 columns, 15.2 to 11.6 % test error
 _MOST_CATEGORIES = 10_000  # all their pairs take 0.8 GB
 
 
@@ -361,9 +362,14 @@ def forward_counts(problem: Problem) -> CountsProblem:
 
 
 def forward_order(counts: CountsProblem, k: int | None = None) -> Places:
-    """Return the places of the first k features of forward selection."""
+    """Return the places of the first k features of forward selection.
+
+    The ridge penalty is that of `_EXTRA_ROWS` more rows of the mean class in every
+    category. Without it, features with many rare categories would enter first.
+    """
     equations = moments(counts.Q, counts.F, counts.priors, fit_intercept=True)
-    return np.array(forward(equations, counts.sizes, k)[-1].features, np.int64)
+    alpha = max(ALPHA, _EXTRA_ROWS / counts.n)
+    return np.array(forward(equations, counts.sizes, k, alpha)[-1].features, np.int64)
 
 
 def _path_result(
