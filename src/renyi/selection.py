@@ -55,6 +55,7 @@ from renyi.solvers.l1inf_path import (
     TOL,
     LassoPath,
     entries,
+    functions,
     functions_of_earlier,
     penalty_grid,
     solve_entries,
@@ -369,7 +370,9 @@ def forward_order(counts: CountsProblem, k: int | None = None) -> Places:
     """
     equations = moments(counts.Q, counts.F, counts.priors, fit_intercept=True)
     alpha = max(ALPHA, _EXTRA_ROWS / counts.n)
-    return np.array(forward(equations, counts.sizes, k, alpha)[-1].features, np.int64)
+    dependent = functions(counts.Q, counts.sizes)
+    subsets = forward(equations, counts.sizes, k, alpha, dependent)
+    return np.array(subsets[-1].features, np.int64)
 
 
 def _path_result(

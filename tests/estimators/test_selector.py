@@ -413,9 +413,9 @@ def test_no_check_fails():
 def least_risk(X, y, names, alpha=1e-9):
     """Return the least γ + alpha‖z‖² of some columns, by ridge on their indicators."""
     W = pd.get_dummies(X[list(names)]).to_numpy(float)
-    W -= W.mean(axis=0)
+    W = W - W.mean(axis=0)
     T = pd.get_dummies(pd.Series(y)).to_numpy(float)
-    T -= T.mean(axis=0)
+    T = T - T.mean(axis=0)
     z = np.linalg.solve(W.T @ W / len(W) + alpha * np.eye(W.shape[1]), W.T @ T / len(W))
     squares = ((W @ z - T) ** 2).sum(axis=1).mean() + alpha * (z**2).sum()
     return float(squares / 2)

@@ -75,11 +75,14 @@ def forward(
     sizes: ArrayLike,
     k: int | None = None,
     alpha: float = ALPHA,
+    functions: NDArray[np.bool_] | None = None,
 ) -> list[Subset]:
     """Return sets of 0, 1, …, k features; each adds the one that lowers γ most.
 
     `equations` is the result of `renyi.solvers.ridge.moments`, `sizes` the number of
     categories of each feature. By default k is the number of features.
+    ``functions[i, j]`` says whether feature j is a function of feature i. Such features
+    come last: they add nothing to i, except that the penalty on both is smaller.
     """
     sizes = np.asarray(sizes, np.int64)
     d = len(sizes)
@@ -98,6 +101,8 @@ def forward(
     subsets = [Subset((), weight * equations.variance)]
     for _ in range(k):
         gains = rest.gains()
+        if functions is not None:
+            gains[functions[chosen].any(axis=0)] = -0.25
         gains[sizes == 1] = -0.5  # constants come last
         gains[chosen] = -1.0
         # Equal but for rounding is equal: copies of a column come in their order.
