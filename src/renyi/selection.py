@@ -95,8 +95,8 @@ class PathResult:
         The features, in order of entry.
     lambdas, gaps : ndarray of shape (k,)
         Largest penalty at which each feature has points, and the duality gap of the
-        solution there; NaN for features that never need points, and for all features
-        of a forward selection.
+        solution there. NaN for features that never need points, and for a forward
+        selection.
     gamma, hgr : ndarray of shape (k,)
         γ_S of the first 1, 2, … features, and a lower bound on their maximal
         correlation with the class.
