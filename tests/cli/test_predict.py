@@ -201,7 +201,9 @@ def test_label_columns_are_compared_as_text(good: Callable[..., Done]) -> None:
     good("fit", "t.csv", "--target", "y", "--out", "m")
     frame[frame["code"] != "x"].to_csv("n.csv", index=False)
     done = good("predict", "m.json", "n.csv")
-    assert "error rate 0.0 %" in done.err
+    # 1 - 0.025 ** (1 / 40) is 8.8 %; half of the rows are of each class
+    assert "error rate 0 % (0 of 40 rows; 95 % interval 0 to 8.8 %)" in done.err
+    assert "always answering 'False': 50.0 %" in done.err
     assert "note" not in done.err
 
 
@@ -272,6 +274,8 @@ def test_classes_that_are_small_numbers(good: Callable[..., Done]) -> None:
         "error": wrong / 200,
         "unknown": 10,
         "unjudged": 0,
+        "always": str(truth.value_counts().index[0]),
+        "baseline": pytest.approx(1 - truth.value_counts().iloc[0] / 200),
     }
 
 
