@@ -15,6 +15,7 @@ import sqlite3
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -405,6 +406,14 @@ class Instead(NamedTuple):
     error: Callable[[], type[Exception]] | None = None
 
 
+def _duckdb_error() -> type[Exception]:
+    """Return the error of a statement that DuckDB does not take."""
+    import duckdb
+
+    error: type[Exception] = duckdb.Error
+    return error
+
+
 def _postgres_error() -> type[Exception]:
     """Return the error of a statement that PostgreSQL does not take."""
     return psycopg.Error
@@ -461,7 +470,11 @@ CANNOT: dict[tuple[str, str], Instead] = {
         _ENGINE, error=lambda: sqlite3.OperationalError
     ),
     ("postgres", "duplicate names"): Instead(_ENGINE, error=_postgres_error),
-    ("duckdb", "duplicate names"): Instead("DuckDB renames them", _renamed),
+    ("duckdb", "duplicate names"): (
+        Instead(_ENGINE, error=_duckdb_error)
+        if version("duckdb") < "2"
+        else Instead("DuckDB renames them", _renamed)
+    ),
     ("sqlite", "booleans"): Instead("SQLite has no booleans: 0 and 1", _AS_INTEGERS),
     ("sqlite", "rare booleans"): Instead("SQLite has no booleans", _AS_INTEGERS),
     ("csv", "boolean weights"): Instead(

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from renyi.encoding.columns import label_text
 from renyi.rules import rule_proba
 from renyi.scorecard import Scorecard
+from renyi.solvers.metrics import log_losses
 from renyi.solvers.ridge import LeftOut
 
 Floats = NDArray[np.float64]
@@ -52,8 +53,6 @@ def left_out_error(rows: LeftOut, card: Scorecard, rule: str) -> LeftOutError | 
 
 def left_out_details(rows: LeftOut, card: Scorecard, rule: str) -> dict[str, Any]:
     """Return errors by class, AUC of two classes, and log loss, as plain values."""
-    from renyi.solvers.metrics import log_losses  # loads scipy.special
-
     weights = rows.sample_weight
     losses = _losses(rows, card, rule)
     by_class = []

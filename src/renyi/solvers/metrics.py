@@ -22,8 +22,8 @@ import math
 from typing import Any
 
 import numpy as np
+import scipy  # its parts are loaded when they are used
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import expit, ndtri, stdtrit
 
 from renyi.validation import check_share
 
@@ -111,14 +111,16 @@ def _area(
         least = _least_share(independent / factor**2, confidence)
         return (area, least, 1.0) if area > 0.5 else (area, 0.0, 1 - least)
     variance = _area_variance(right, wrong)
-    quantile = float(ndtri((1 + confidence) / 2))
+    quantile = float(scipy.special.ndtri((1 + confidence) / 2))
     if groups is not None:
         variance = max(variance, _grouped_variance(right, wrong, y, groups))
-        quantile = float(stdtrit(max(independent - 1, 1), (1 + confidence) / 2))
+        df = max(independent - 1, 1)
+        quantile = float(scipy.special.stdtrit(df, (1 + confidence) / 2))
     width = factor * quantile * math.sqrt(variance)
     centre = math.log(area / (1 - area))
     half = width / (area * (1 - area))
-    return area, float(expit(centre - half)), float(expit(centre + half))
+    low, high = scipy.special.expit([centre - half, centre + half])
+    return area, float(low), float(high)
 
 
 def _area_variance(right: Floats, wrong: Floats) -> float:
