@@ -1,4 +1,4 @@
-"""Worst errors: of a model (certify), and the smallest of any rule (minimax)."""
+"""Guarantees: of a model (certify), and the smallest of any rule (minimax)."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from renyi.certificates.text import (
     ALONE,
     bound_sentence,
     detail_lines,
+    report_tables,
     report_text,
     table,
 )
@@ -52,7 +53,7 @@ _SHOWN = 5e-4  # an importance that is not shown as 0.000
 
 
 def run(args: Args, recorded: Recorded) -> None:
-    """Print the worst error of a model: by marginals, unseen rows, or two halves."""
+    """Print the bounds of a model: by marginals, unseen rows, or two halves."""
     _check_basis(args)
     if args.halves is not None:
         _run_halves(args, recorded)
@@ -102,12 +103,13 @@ def _show(
 
 
 def _report_lines(args: Args, title: str, report: BoundReport) -> list[str]:
-    """Return the figures of a search; with --details its tables, too."""
-    if args.details or report.certificate.doubtful:
+    """Return the figures of a search, and with --details its tables."""
+    if report.certificate.doubtful:
         return [title, "", report_text(report)]
     errors = error_table(report.certificate, bounds=report)
     lines = three_lines(errors, report.certificate, _advice(args))
-    return [title, "", *lines, "", wrapped(report.sentence)]
+    tables = [*report_tables(report), ""] if args.details else []
+    return [title, "", *lines, "", *tables, wrapped(report.sentence)]
 
 
 def _extra_lines(facts: Facts) -> list[str]:
@@ -288,7 +290,7 @@ def _proof_text(facts: Facts) -> list[str]:
 
 
 def run_verify(args: Args, recorded: Recorded) -> int:
-    """Print what is claimed, the exact numbers, and the answer; return its code."""
+    """Print stated and exact numbers, and the answer; return its code."""
     code, why, checked = verify.answer(args.file, args.model or "", args.proof or "")
     answer = ("proved", "not proved", "wrong file")[code]
     claims = [
@@ -304,11 +306,13 @@ def run_verify(args: Args, recorded: Recorded) -> int:
     if args.json:
         output.print_json({"answer": answer, "reason": why, "claims": claims})
         return code
-    lines = [f"{'claim':<16} {'claimed':<22} exact"] if claims else []
+    lines = [f"{'figure':<16} {'stated':<22} exact"] if claims else []
     for each in claims:
         end = "" if each["proved"] else ", not proved"
         shown = f"{each['claimed']!r:<22} {each['exact']}{end}"
         lines.append(f"{each['claim']:<16} {shown}")
+    if code == 0:
+        why = "computed exactly, no figure is worse than stated"
     print("\n".join([*lines, f"{answer}: {why}" if why else answer]))
     return code
 
@@ -317,7 +321,7 @@ def run_verify(args: Args, recorded: Recorded) -> int:
 
 
 def run_minimax(args: Args, recorded: Recorded) -> None:
-    """Print the smallest worst error of any rule, and what the rule looks at."""
+    """Print the smallest guarantee of any rule, and what the rule looks at."""
     place = output.check_out(args, args.worst, WRITTEN)
     if place is not None and args.level == "lp":
         raise ValueError(
@@ -359,7 +363,7 @@ def _write_worst(place: Path, result: MinimaxResult, inert: bool) -> str | None:
 
 
 def minimax_facts(m: Marginals, result: MinimaxResult) -> Facts:
-    """Return what is known of the smallest worst error, as plain values."""
+    """Return what is known of the smallest guarantee, as plain values."""
     worst = result.worst_distribution
     lp = result.method == "lp"
     lower = None if worst is None else result.lower
@@ -391,7 +395,7 @@ def minimax_facts(m: Marginals, result: MinimaxResult) -> Facts:
             if value > _NOTHING
         ],
         "sentence": bound_sentence(
-            "its rule", where, result.upper, result.lower, promise
+            "this rule", where, result.upper, result.lower, promise
         ),
         "doubtful": bool(result.note),
         "warnings": [result.note] if result.note else [],
@@ -405,11 +409,11 @@ def minimax_text(facts: Facts) -> str:
     within = " within each class" if facts["class_conditional"] else ""
     lines += [
         wrapped(
-            f"The smallest worst error of any rule that predicts {facts['target']!r}, "
+            f"The smallest guarantee of any rule that predicts {facts['target']!r}, "
             f"from {number_of_rows(facts['rows'])}"
         ),
-        f"({facts['features']:,} features with {facts['categories']:,} categories; "
-        f"pairs of columns{within})",
+        f"({facts['features']:,} columns with {facts['categories']:,} categories; "
+        f"pair counts{within})",
         "",
         *table("A rule can guarantee", [Step(**step) for step in facts["rules"]]),
         "",
@@ -419,8 +423,10 @@ def minimax_text(facts: Facts) -> str:
     ]
     if facts.get("written"):
         lines.append(
-            f"Wrote {facts['written']} (a distribution on {facts['outcomes']:,} "
-            "outcomes that shows it)"
+            wrapped(
+                f"Wrote {facts['written']}: the population that shows it, "
+                f"{number_of(facts['outcomes'], 'kind')} of rows with probabilities."
+            )
         )
     lines += _proof_text(facts)
     if facts.get("next"):
@@ -431,8 +437,8 @@ def minimax_text(facts: Facts) -> str:
 def _looks_at(entries: list[Facts]) -> list[str]:
     shown = [entry for entry in entries if entry["importance"] >= _SHOWN]
     if not shown:
-        return ["Its rule uses no feature: it gives every row the same answer."]
-    lines = ["Features its rule uses most (importance: how far they move the decision)"]
+        return ["The rule uses no column: it gives every row the same answer."]
+    lines = ["Columns the rule uses most (importance: how far they move the decision)"]
     for entry in shown[:_TOP]:
         name = one_line(entry["feature"], _NAME)
         lines.append(f"  {name:<{_NAME}} {entry['importance']:.3f}")

@@ -209,18 +209,19 @@ def how_evaluated(comparison: Comparison) -> str:
     models = " Models were evaluated as they are." if fixed else ""
     if comparison.folds is not None:
         return (
-            f"Each of {rows} was predicted by a model trained on the other folds of "
-            f"{comparison.folds}. Intervals of {sure}: corrected resampled t, "
-            "approximate, about the method rather than one model; of errors never "
-            f"narrower than Clopper and Pearson's.{models}"
+            f"Each of {rows} was predicted by a model trained on the other "
+            f"{comparison.folds - 1} of {comparison.folds} folds. The {sure} intervals "
+            "are approximate (corrected resampled t) and about the method, not about "
+            "one model. Intervals of errors are never narrower than Clopper and "
+            f"Pearson's.{models}"
         )
     trained = ""
     if comparison.trained is not None:
         others = number_of(comparison.trained, "other row")
         trained = f"; methods were trained on {others}"
     return (
-        f"Evaluated on {rows}{trained}. Intervals of {sure}: of errors Clopper and "
-        "Pearson's, of the log loss by the t distribution, approximate."
+        f"Evaluated on {rows}{trained}. The {sure} intervals of errors are Clopper and "
+        "Pearson's. Those of the log loss use the t distribution and are approximate."
     )
 
 
@@ -245,12 +246,14 @@ def summary(comparison: Comparison) -> str:
 
 # ---- as text
 
+_GROUPS = "{:<20} {:>25} {:>27}"
 _ERRORS = "{:<20} {:>8} {:>16} {:>9} {:>17}"
 _LOSSES = "{:<20} {:>8} {:>15} {:>12}  {:>12} {:>7}"
 _LEGEND = (
-    "Shares are percentages. Worst error, same pairs: on every population with the "
-    "counts of pairs of the training rows, – where these say little. Error in the "
-    "population: upper bound, from rows that were not used in training."
+    "Guarantee: wrong on at most this share of any population with the pair counts of "
+    "the training rows (– if there is none, or it says little). At most: an upper "
+    "bound on the error in this population, with {sure} confidence, from rows that "
+    "were not used in training."
 )
 
 
@@ -260,12 +263,14 @@ def _text(comparison: Comparison, facts: Facts) -> str:
     target = one_line(comparison.target, 40)
     done = comparison.evaluated
     lines = [f"Methods for {target!r}, lowest error first (*: may be the best)"]
-    lines.append(_ERRORS.format("", "error", sure, "to least", sure))
+    lines.append(_GROUPS.format("", "error to expect", "above the lowest").rstrip())
+    lines.append(_ERRORS.format("", "%", f"{sure} interval", "%", f"{sure} interval"))
     lines += map(_error_line, done)
-    above = _LOSSES.format("", "", "", "worst error,", "error in the", "")
-    heads = ("", "log loss", sure, "same pairs", "population", "seconds")
-    lines += ["", above.rstrip(), _LOSSES.format(*heads), *map(_loss_line, done)]
-    texts = [summary(comparison), how_evaluated(comparison), _LEGEND]
+    interval = f"{sure} interval"
+    heads = ("", "log loss", interval, "guarantee, %", "at most, %", "seconds")
+    lines += ["", _LOSSES.format(*heads), *map(_loss_line, done)]
+    legend = _LEGEND.format(sure=sure)
+    texts = [summary(comparison), how_evaluated(comparison), legend]
     failed = [e for e in comparison.entries if e.failure]
     texts += [f"Not compared: {one_line(e.name, _NAME)}: {e.failure}" for e in failed]
     noted = [e for e in done if e.note]
