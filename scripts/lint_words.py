@@ -25,6 +25,8 @@ ROOT = Path(__file__).parents[1]
 PAGES = (
     "README.md",
     "CHANGELOG.md",
+    "CONTRIBUTING.md",
+    "SECURITY.md",
     "benchmarks/README.md",
     "experiments/README.md",
 )

@@ -222,6 +222,23 @@ def test_halves_that_are_refused(
     assert "--halves" in bad("certify")
 
 
+def test_verify_is_named_only_where_it_can_check_the_guarantee(
+    good: Callable[..., Done],
+) -> None:
+    name = few_votes()
+    good("fit", name, "--target", "party", "--out", "few")
+    closed = flat(good("certify", "few.json", "few.renyi").out)
+    assert "Proved; check it with 'renyi verify'." in closed
+    argv = ("certify", "few.json", "few.renyi", "--level", "lp")
+    steps = good(*argv, "--json").json["model"]
+    assert steps[-1]["upper"] < steps[0]["upper"]
+    for more in ((), ("--details",)):
+        text = flat(good(*argv, *more).out)
+        assert "beyond pairs. Proved. " in text
+        assert "'renyi verify'" not in text
+        assert "--rule sharp" in text or "sharp" not in text.partition("Smaller")[2]
+
+
 # ---- minimax
 
 
@@ -232,7 +249,7 @@ def test_minimax_of_a_file(good: Callable[..., Done]) -> None:
     done = good("minimax", name, "--target", "party", "--worst", "w.csv")
     text = flat(done.out)
     assert (
-        f"Its rule is wrong on at most {at_most(result.upper)} of any population with "
+        f"This rule is wrong on at most {at_most(result.upper)} of any population with "
         f"these pair counts. No model can guarantee less than {at_least(result.lower)}."
     ) in text
     assert "by 'physician-fee-freeze' alone" in text
@@ -283,7 +300,7 @@ def test_pairs_within_the_classes_lower_the_minimax(good: Callable[..., Done]) -
     assert (pairs["class_conditional"], inner["class_conditional"]) == (False, True)
     assert (pairs["lower"], pairs["status"]) == (None, "bounded")
     text = good(*argv, "--class-conditional").out
-    assert "pairs of columns within each class" in text
+    assert "pair counts within each class" in text
     assert "can guarantee less" not in text
     assert "Next: renyi minimax votes --class-conditional --level exact" in text
 

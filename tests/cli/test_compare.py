@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 import pandas as pd
 import pytest
@@ -35,15 +36,20 @@ def test_text_json_and_page_tell_the_same(good, tmp_path):
 
 def test_columns_of_bounds_say_what_is_bounded_where(good, tmp_path):
     lines = good(*FEW, "--out", "page.html").out.splitlines()
-    (at,) = (k for k, line in enumerate(lines) if "log loss" in line and "95" in line)
-    kinds, places = lines[at - 1], lines[at]
-    first = slice(places.index("same pairs") - 2, kinds.index("error,") + 6)
-    assert (kinds[first].strip(), places[first].strip()) == (
-        "worst error,",
-        "same pairs",
-    )
-    assert kinds[first.stop :].strip() == "error in the"
-    assert places[first.stop :].split() == ["population", "seconds"]
+    (heads,) = (line for line in lines if "log loss" in line and "95" in line)
+    names = re.split(r" {2,}|(?<=interval) |(?<=%) (?=seconds)", heads.strip())
+    assert names == [
+        "log loss",
+        "95 % interval",
+        "guarantee, %",
+        "at most, %",
+        "seconds",
+    ]
+    assert lines[1].split("  ")[-1].strip() == "above the lowest"
+    assert "error to expect" in lines[1]
+    text = " ".join(" ".join(lines).split())
+    assert "Guarantee: wrong on at most this share of any population with" in text
+    assert "At most: an upper bound on the error in this population, with 95 %" in text
     page = (tmp_path / "page.html").read_text("utf-8")
     for head in ("Guarantee", "At most"):
         assert head in page

@@ -143,7 +143,7 @@ def test_minimax_states_its_promise_once(run: Run) -> None:
     save(table()[["colour", "size", "y"]])
     done = run("minimax", "t.csv", "--target", "y", "--level", "exact")
     assert done.code == 0
-    end = done.out[done.out.index("Its rule is wrong") :]
+    end = done.out[done.out.index("This rule is wrong") :]
     assert end.count("at most") == 1
 
 

@@ -31,7 +31,7 @@ SCHEMA = pa.schema(
         (SCHEMA, {"target": "y", "weight": "z"}, "no column 'z' of weights"),
         (SCHEMA, {"target": "y", "weight": "y"}, "cannot be the weight too"),
         (SCHEMA, {"target": "y", "encoder": Encoder(numeric=["z"])}, "numeric names"),
-        (pa.schema({"y": pa.string()}), {"target": "y"}, "no column beside the target"),
+        (pa.schema({"y": pa.string()}), {"target": "y"}, "no column but the target"),
         (
             pa.schema([("a", pa.int8()), ("a", pa.int8()), ("y", pa.int8())]),
             {"target": "y"},

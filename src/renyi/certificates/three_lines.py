@@ -46,6 +46,8 @@ TIES = "Ties of the largest scores count as errors."
 _WIDTH = 36  # of the labels before the figures
 _NAME = 24  # characters of a label or of a column
 _MOST_CATEGORIES = 1000  # for which the search for an exact worst case is advised
+_PROVED = "Proved."
+_SEARCHES = {"linear program", "exact worst case"}  # which `renyi verify` cannot check
 # Warnings that the sentences next to the figures already contain.
 _INVALID = "training-rows"
 _DETAILS = {"few-rows", "optimistic", "class-conditional", "selected-features"}
@@ -57,7 +59,7 @@ class Advice(NamedTuple):
     sharp: str = 'rule="sharp"'
     exact: str = 'certify(model, marginals, level="exact")'
     quote: str = "certify(model, X_test, y_test)"
-    verify: str = "Proved."
+    verify: str = _PROVED
 
 
 # ---- estimate, bound and baseline
@@ -161,7 +163,9 @@ def guarantee_lines(
     if c.basis != "marginals":
         return [wrapped(text, "", "  ")]
     if table.guarantee is not None:
-        text += f" {advice.verify}"
+        best = min(c.steps, key=lambda step: step.upper, default=None)
+        searched = best is not None and best.name in _SEARCHES
+        text += f" {_PROVED if searched else advice.verify}"
     lines = [wrapped(text, "", "  ")]
     smaller = [*_smaller(table, c, advice)]
     if smaller:
