@@ -239,6 +239,22 @@ def test_verify_is_named_only_where_it_can_check_the_guarantee(
         assert "--rule sharp" in text or "sharp" not in text.partition("Smaller")[2]
 
 
+def test_a_guarantee_by_other_counts_is_checked_with_a_proof(
+    good: Callable[..., Done], run: Callable[..., Done]
+) -> None:
+    name = few_votes()
+    good("fit", name, "--target", "party", "--out", "few")
+    pd.read_csv(name)[:300].to_csv("part.csv", index=False)
+    good("marginals", "build", "part.csv", "--target", "party", "--out", "part.renyi")
+    argv = ("certify", "few.json", "part.renyi")
+    assert "add --proof FILE." in flat(good(*argv).out)
+    assert run("verify", "few.json", "part.renyi").code == 2
+    text = flat(good(*argv, "--proof", "proof.json").out)
+    assert "Proved; check it with 'renyi verify'." in text
+    checked = good("verify", "few.json", "part.renyi", "--proof", "proof.json").out
+    assert "proved: computed exactly, no figure is worse than stated" in checked
+
+
 # ---- minimax
 
 

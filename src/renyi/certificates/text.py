@@ -87,7 +87,7 @@ def few_rows(n: float, n_indicators: int) -> str:
         return ""
     return (
         f"there are {n_indicators} categories and only {number_of_rows(n)}: the "
-        "bound holds for the marginals of these rows and says little about the "
+        "bound holds for the pair counts of these rows and says little about the "
         "population they come from."
     )
 

@@ -63,23 +63,26 @@ def run(args: Args, recorded: Recorded) -> None:
     if args.rows is not None:
         X, y = _heldout_rows(args, clf)
         c = certify(clf, X, y, confidence=args.confidence)
-        title = f"{args.model} on {number_of(c.n, 'row')} it has not seen"
-        _show(args, title, c, error_table(c), {}, recorded)
+        title = f"{args.model} on {number_of(c.n, 'row')}"
+        title += " it has not seen" * ("training-rows" not in c.warning_codes)
+        _show(args, title, c, error_table(c), {}, recorded, _advice(args))
         return
     m = inputs.load_marginals(args.file)
+    trained = clf.data_digest_
+    advice = _advice(args, trained is not None and trained.matches(m.digest))
     title = f"{args.model} on the pair counts of {args.file}: {number_of_rows(m.n)}"
     if args.level in ("lp", "exact"):
         with inputs.naming(args.file):
             report = bounds(args, clf, m)
         facts = report.to_dict() | _proof_facts(args, m, clf, report.minimax)
         facts |= _prevalence_facts(args, clf, report.certificate)
-        text = [*_report_lines(args, title, report), *_extra_lines(facts)]
+        text = [*_report_lines(args, title, report, advice), *_extra_lines(facts)]
         output.show(args, facts, lambda _: "\n".join(text), recorded)
         return
     with inputs.naming(args.file):
         c = certify(clf, m)
     facts = _proof_facts(args, m, clf) | _prevalence_facts(args, clf, c)
-    _show(args, title, c, error_table(c), facts, recorded)
+    _show(args, title, c, error_table(c), facts, recorded, advice)
 
 
 def _show(
@@ -89,6 +92,7 @@ def _show(
     errors: ErrorTable,
     facts: Facts,
     recorded: Recorded,
+    advice: Advice,
 ) -> None:
     """Print a certificate: three figures, and with --details all others."""
     notes = output.notes_of(recorded)
@@ -98,16 +102,18 @@ def _show(
         return
     output.print_notes(notes)
     details = ["", "Details", *map(detail, detail_lines(c))] if args.details else []
-    lines = three_lines(errors, c, _advice(args))
+    lines = three_lines(errors, c, advice)
     print("\n".join([title, "", *lines, *details, *_extra_lines(facts)]))
 
 
-def _report_lines(args: Args, title: str, report: BoundReport) -> list[str]:
+def _report_lines(
+    args: Args, title: str, report: BoundReport, advice: Advice
+) -> list[str]:
     """Return the figures of a search, and with --details its tables."""
     if report.certificate.doubtful:
         return [title, "", report_text(report)]
     errors = error_table(report.certificate, bounds=report)
-    lines = three_lines(errors, report.certificate, _advice(args))
+    lines = three_lines(errors, report.certificate, advice)
     tables = [*report_tables(report), ""] if args.details else []
     return [title, "", *lines, "", *tables, wrapped(report.sentence)]
 
@@ -116,12 +122,14 @@ def _extra_lines(facts: Facts) -> list[str]:
     return [*_prevalence_text(facts), *_proof_text(facts)]
 
 
-def _advice(args: Args) -> Advice:
-    """Return the commands that prove more of this model."""
+def _advice(args: Args, own: bool = True) -> Advice:
+    """Return the commands that prove more of this model, by its own counts or not."""
     advice = {"quote": output.command(["certify", args.model, "--rows", "TEST.csv"])}
     if args.file is not None and args.level != "exact":
         exact = ["certify", args.model, args.file, "--exact"]
         advice["exact"] = output.command(exact)
+    if not own and args.proof is None:  # a model file is about its own counts only
+        advice["verify"] = "Proved; to check it with 'renyi verify', add --proof FILE."
     return advice_of(advice)
 
 
@@ -245,7 +253,7 @@ def _run_halves(args: Args, recorded: Recorded) -> None:
         written = {"written": {"model": str(place)}}
     c = result.certificate
     title = f"Model of two halves, each tested by the other: {number_of_rows(c.n)}"
-    _show(args, title, c, error_table(c), written, recorded)
+    _show(args, title, c, error_table(c), written, recorded, _advice(args))
     if place is not None and not args.json:
         print(f"\nSaved   {place} (the mean of the two scorecards)")
 
