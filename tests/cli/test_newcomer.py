@@ -209,8 +209,8 @@ def test_weights_are_told_from_rows(run: Run) -> None:
         done = run(*command, "weighted.json", "--rows", "new.csv")
         assert done.code == 0 and "trained on weighted rows" in done.err
         assert "weighted" not in run(*command, "plain.json", "--rows", "new.csv").err
-    assert "of them below 2." in run("marginals", "show", "weighted.renyi").out
-    assert "of them 1." in run("marginals", "show", "plain.renyi").out
+    assert "of these are below 2." in run("marginals", "show", "weighted.renyi").out
+    assert "of these are 1." in run("marginals", "show", "plain.renyi").out
 
 
 def test_points_of_three_classes_are_refused_before_counts_are_asked_for(

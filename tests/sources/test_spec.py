@@ -53,7 +53,7 @@ def test_lacking_columns_of_a_fitted_encoder_are_named() -> None:
 
 def test_nested_columns_are_named() -> None:
     schema = pa.schema({"a": pa.list_(pa.int8()), "y": pa.string()})
-    with pytest.raises(TypeError, match="Column 'a' has the type list.*cast it"):
+    with pytest.raises(TypeError, match="Column 'a' has the type list.*Cast it"):
         CountSpec.of(schema, "y")
 
 
