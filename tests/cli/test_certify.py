@@ -236,39 +236,6 @@ def test_halves_that_are_refused(
     assert "--halves" in bad("certify")
 
 
-def test_verify_is_named_only_where_it_can_check_the_guarantee(
-    good: Callable[..., Done],
-) -> None:
-    name = few_votes()
-    good("fit", name, "--target", "party", "--out", "few")
-    closed = flat(good("certify", "few.json", "few.renyi").out)
-    assert "Proved; check it with 'renyi verify'." in closed
-    argv = ("certify", "few.json", "few.renyi", "--level", "lp")
-    steps = good(*argv, "--json").json["model"]
-    assert steps[-1]["upper"] < steps[0]["upper"]
-    for more in ((), ("--details",)):
-        text = flat(good(*argv, *more).out)
-        assert "beyond pairs. Proved. " in text
-        assert "'renyi verify'" not in text
-        assert "--rule sharp" in text or "sharp" not in text.partition("Smaller")[2]
-
-
-def test_a_guarantee_by_other_counts_is_checked_with_a_proof(
-    good: Callable[..., Done], run: Callable[..., Done]
-) -> None:
-    name = few_votes()
-    good("fit", name, "--target", "party", "--out", "few")
-    pd.read_csv(name)[:300].to_csv("part.csv", index=False)
-    good("marginals", "build", "part.csv", "--target", "party", "--out", "part.renyi")
-    argv = ("certify", "few.json", "part.renyi")
-    assert "add --proof FILE." in flat(good(*argv).out)
-    assert run("verify", "few.json", "part.renyi").code == 2
-    text = flat(good(*argv, "--proof", "proof.json").out)
-    assert "Proved; check it with 'renyi verify'." in text
-    checked = good("verify", "few.json", "part.renyi", "--proof", "proof.json").out
-    assert "proved: computed exactly, no figure is worse than stated" in checked
-
-
 # ---- minimax
 
 

@@ -58,7 +58,7 @@ class Advice(NamedTuple):
     sharp: str = 'rule="sharp"'
     exact: str = 'certify(model, marginals, level="exact")'
     quote: str = "certify(model, X_test, y_test)"
-    verify: str = _PROVED
+    verify: str = "Proved."
 
 
 # ---- estimate, bound and baseline

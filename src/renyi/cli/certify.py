@@ -16,7 +16,6 @@ from renyi.certificates.text import (
     ALONE,
     bound_sentence,
     detail_lines,
-    report_tables,
     report_text,
     table,
 )
@@ -63,13 +62,10 @@ def run(args: Args, recorded: Recorded) -> None:
     if args.rows is not None:
         X, y = _heldout_rows(args, clf)
         c = certify(clf, X, y, confidence=args.confidence)
-        title = f"{args.model} on {number_of(c.n, 'row')}"
-        title += " it has not seen" * ("training-rows" not in c.warning_codes)
-        _show(args, title, c, error_table(c), {}, recorded, _advice(args))
+        title = f"{args.model} on {number_of(c.n, 'row')} it has not seen"
+        _show(args, title, c, error_table(c), {}, recorded)
         return
     m = inputs.load_marginals(args.file)
-    trained = clf.data_digest_
-    advice = _advice(args, trained is not None and trained.matches(m.digest))
     title = f"{args.model} on the pair counts of {args.file}: {number_of_rows(m.n)}"
     if args.level in ("lp", "exact"):
         with inputs.naming(args.file):
@@ -111,7 +107,7 @@ def _show(
 def _report_lines(
     args: Args, title: str, report: BoundReport, advice: Advice
 ) -> list[str]:
-    """Return the figures of a search; with --details its tables, too."""
+    """Return the figures of a search, and with --details its tables."""
     if args.details or report.certificate.doubtful:
         return [title, "", report_text(report)]
     errors = error_table(report.certificate, bounds=report)
@@ -261,7 +257,7 @@ def _run_halves(args: Args, recorded: Recorded) -> None:
         written = {"written": {"model": str(place)}}
     c = result.certificate
     title = f"Model of two halves, each tested by the other: {number_of_rows(c.n)}"
-    _show(args, title, c, error_table(c), written, recorded, _advice(args))
+    _show(args, title, c, error_table(c), written, recorded)
     if place is not None and not args.json:
         print(f"\nSaved   {place} (the mean of the two scorecards)")
 
@@ -327,8 +323,6 @@ def run_verify(args: Args, recorded: Recorded) -> int:
         end = "" if each["proved"] else ", not proved"
         shown = f"{each['claimed']!r:<22} {each['exact']}{end}"
         lines.append(f"{each['claim']:<16} {shown}")
-    if code == 0:
-        why = "computed exactly, no figure is worse than stated"
     print("\n".join([*lines, f"{answer}: {why}" if why else answer]))
     return code
 

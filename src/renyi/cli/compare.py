@@ -211,19 +211,18 @@ def how_evaluated(comparison: Comparison) -> str:
     models = " Models were evaluated as they are." if fixed else ""
     if comparison.folds is not None:
         return (
-            f"Each of {rows} was predicted by a model trained on the other "
-            f"{comparison.folds - 1} of {comparison.folds} folds. The {sure} intervals "
-            "are approximate (corrected resampled t) and about the method, not about "
-            "one model. Intervals of errors are never narrower than Clopper and "
-            f"Pearson's.{models}"
+            f"Each of {rows} was predicted by a model trained on the other folds of "
+            f"{comparison.folds}. Intervals of {sure}: corrected resampled t, "
+            "approximate, about the method rather than one model; of errors never "
+            f"narrower than Clopper and Pearson's.{models}"
         )
     trained = ""
     if comparison.trained is not None:
         others = number_of(comparison.trained, "other row")
         trained = f"; methods were trained on {others}"
     return (
-        f"Evaluated on {rows}{trained}. The {sure} intervals of errors are Clopper and "
-        "Pearson's. Those of the log loss use the t distribution and are approximate."
+        f"Evaluated on {rows}{trained}. Intervals of {sure}: of errors Clopper and "
+        "Pearson's, of the log loss by the t distribution, approximate."
     )
 
 
@@ -252,7 +251,6 @@ def summary(comparison: Comparison) -> str:
 
 # ---- as text
 
-_GROUPS = "{:<20} {:>25} {:>27}"
 _ERRORS = "{:<20} {:>8} {:>16} {:>9} {:>17}"
 _LOSSES = "{:<20} {:>8} {:>15} {:>10} {:>8} {:>8}"
 

@@ -100,7 +100,7 @@ def advice_of(commands: dict[str, str]) -> Advice:
         sharp="--rule sharp",
         exact=commands.get("exact", ""),
         quote=commands.get("quote", ""),
-        verify=commands.get("verify", "Proved; check it with 'renyi verify'."),
+        verify="Proved; check it with 'renyi verify'.",
     )
 
 
