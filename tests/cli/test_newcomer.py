@@ -145,7 +145,7 @@ def test_minimax_states_its_promise_once(run: Run) -> None:
     save(table()[["colour", "size", "y"]])
     done = run("minimax", "t.csv", "--target", "y", "--level", "exact")
     assert done.code == 0
-    end = done.out[done.out.index("Its rule is wrong") :]
+    end = done.out[done.out.index("This rule is wrong") :]
     assert end.count("at most") == 1
 
 
@@ -211,8 +211,8 @@ def test_weights_are_told_from_rows(run: Run) -> None:
         done = run(*command, "weighted.json", "--rows", "new.csv")
         assert done.code == 0 and "trained on weighted rows" in done.err
         assert "weighted" not in run(*command, "plain.json", "--rows", "new.csv").err
-    assert "of them below 2." in run("marginals", "show", "weighted.renyi").out
-    assert "of them 1." in run("marginals", "show", "plain.renyi").out
+    assert "of these are below 2." in run("marginals", "show", "weighted.renyi").out
+    assert "of these are 1." in run("marginals", "show", "plain.renyi").out
 
 
 def test_points_of_three_classes_are_refused_before_counts_are_asked_for(
