@@ -130,6 +130,7 @@ def test_level_lp_stops_at_the_linear_program(good: Callable[..., Done]) -> None
     text = good(*argv).out
     assert "exact worst case" not in text
     assert "e*" not in text
+    assert "Proved." in text and "renyi verify" not in text  # it checks closed forms
 
 
 def test_exact_with_few_rows_opens_with_the_warning(good: Callable[..., Done]) -> None:

@@ -76,7 +76,7 @@ def test_predict_keeps_order_and_copies_ids(good: Callable[..., Done]) -> None:
     assert got[["proba_no", "proba_yes"]].to_numpy().tolist() == shown
     assert np.allclose(got["score"], clf.decision_function(X), atol=1e-12)
     wrong = int((clf.predict(X) != mixed["y"]).sum())
-    assert f"({wrong} of 200 rows)" in done.err
+    assert f"({wrong} of 200 rows; " in done.err
 
 
 def test_predict_ignores_extra_columns_with_one_note(
@@ -144,7 +144,7 @@ def test_rows_of_an_unknown_class_are_errors(good: Callable[..., Done]) -> None:
     wrong = int((said != frame["y"])[judged].sum())
     assert wrong > 50
     told = f"({wrong} of 197 rows; 50 of these have a class unknown to the model; 3 "
-    assert f"{told}more have no class)" in done.err
+    assert f"{told}more have no class;" in done.err
     found = good("certify", "m.json", "--rows", "n.csv", "--json").json
     assert found["observed_error"] == wrong / 197
     text = " ".join(good("certify", "m.json", "--rows", "n.csv").out.split())
@@ -201,7 +201,9 @@ def test_label_columns_are_compared_as_text(good: Callable[..., Done]) -> None:
     good("fit", "t.csv", "--target", "y", "--out", "m")
     frame[frame["code"] != "x"].to_csv("n.csv", index=False)
     done = good("predict", "m.json", "n.csv")
-    assert "error rate 0.0 %" in done.err
+    # 1 - 0.025 ** (1 / 40) is 8.8 %; half of the rows are of each class
+    assert "error rate 0 % (0 of 40 rows; 95 % interval 0 to 8.8 %)" in done.err
+    assert "always answering 'False': 50.0 %" in done.err
     assert "note" not in done.err
 
 
@@ -242,7 +244,7 @@ def test_rows_without_target_and_useless_columns(good: Callable[..., Done]) -> N
     assert clf.encoder_.feature_names == ("colour", "size", "length")
     done = good("predict", "m.json", "t.csv")
     assert len(done.out.splitlines()) == 201
-    assert "of 195 rows; 5 more have no class)" in done.err
+    assert "of 195 rows; 5 more have no class;" in done.err
     assert good("predict", "m.json", "t.csv", "--json").json["error"]["unjudged"] == 5
 
 
@@ -272,6 +274,8 @@ def test_classes_that_are_small_numbers(good: Callable[..., Done]) -> None:
         "error": wrong / 200,
         "unknown": 10,
         "unjudged": 0,
+        "always": str(truth.value_counts().index[0]),
+        "baseline": pytest.approx(1 - truth.value_counts().iloc[0] / 200),
     }
 
 

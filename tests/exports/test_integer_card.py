@@ -16,6 +16,7 @@ from scipy.sparse import csr_array
 import renyi
 from renyi.datasets import random_joint
 from renyi.exports.integer_card import tables
+from renyi.formatting import at_most
 from renyi.solvers.integer_points import nearest, scales, search
 from support.counted import marginals
 from support.joints import marginal_constraints, outcomes, worst_case
@@ -249,12 +250,25 @@ def test_what_rounding_costs_is_said():
     card = clf.scorecard_.rounded(3, marginals=clf.marginals_)
     text = " ".join(str(card).split())
     assert card.cost > 0
-    assert f"Rounding costs {100 * np.ceil(1e4 * card.cost) / 1e4:.2f} points" in text
+    own, before = card.certificate.bounds["map"], card.before.bounds["map"]
+    assert f"Guarantee: the card is wrong on at most {at_most(own, 1)} of any" in text
+    assert f"the model is wrong on at most {at_most(before, 1)}." in text
     assert "the model's calibrated score" in text
     m = renyi.Marginals.from_data(X, y)
     clf = renyi.RenyiClassifier().fit_marginals(m)
     card = clf.scorecard_.rounded(3, marginals=clf.marginals_)
     assert "the linear score" in " ".join(str(card).split())
+
+
+def test_a_guarantee_above_the_baseline_is_called_useless():
+    X, y = renyi.datasets.load("votes")
+    coin = np.random.default_rng(0).random(len(y)) < 0.3
+    clf = renyi.RenyiClassifier(alpha=1.0).fit(X, coin)
+    card = clf.scorecard_.rounded(3, marginals=clf.marginals_)
+    assert card.certificate.bounds["map"] >= coin.mean()
+    text = " ".join(str(card).split())
+    assert "Guarantee: none useful. From the pair counts of these 435 rows" in text
+    assert "no less than always answering 'False'" in text
 
 
 def test_numbers_have_no_other_label() -> None:

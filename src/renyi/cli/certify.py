@@ -304,7 +304,7 @@ def run_verify(args: Args, recorded: Recorded) -> int:
     if args.json:
         output.print_json({"answer": answer, "reason": why, "claims": claims})
         return code
-    lines = [f"{'claim':<16} {'claimed':<22} exact"] if claims else []
+    lines = [f"{'bound':<16} {'in the file':<22} exact"] if claims else []
     for each in claims:
         end = "" if each["proved"] else ", not proved"
         shown = f"{each['claimed']!r:<22} {each['exact']}{end}"

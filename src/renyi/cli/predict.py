@@ -21,6 +21,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from renyi.certificates.heldout import UNKNOWN
+from renyi.certificates.left_out import error_interval
 from renyi.cli import inputs, output, streams
 from renyi.cli.output import Facts, Meter, Recorded, Write
 from renyi.cli.parser import WRITTEN, Args
@@ -33,6 +34,7 @@ from renyi.fitting import Fit
 from renyi.formatting import (
     chosen_percent,
     four_digits,
+    interval_text,
     listed,
     number_of,
     percent,
@@ -85,6 +87,7 @@ def _print_answers(
 
 def _error_text(error: Facts, prevalence: float | None) -> str:
     """Return the error rate, and of which rows it is."""
+    low, high = error_interval(error["error"], error["rows"])
     rows = f"{error['wrong']:,} of {number_of(error['rows'], 'row')}"
     if error["unknown"]:
         have = "has" if error["unknown"] == 1 else "have"
@@ -93,7 +96,10 @@ def _error_text(error: Facts, prevalence: float | None) -> str:
         rows += f"; {error['unjudged']:,} more have no class"
     if prevalence is not None:
         rows += f"; at their own shares of classes, not at {prevalence:g}"
-    return f"error rate {percent(error['error'])} ({rows})"
+    rows += f"; 95 % interval {interval_text(low, high)}"
+    rate = "0 %" if error["wrong"] == 0 else percent(error["error"])
+    always = f"always answering {error['always']!r}: {percent(error['baseline'])}"
+    return f"error rate {rate} ({rows}); {always}"
 
 
 # ---- the rows to answer
@@ -264,6 +270,7 @@ def _answer_all(
     unseen = np.zeros((2, len(rows.clf.encoder_.single.columns)), np.int64)
     classes = streams.TargetClasses(rows.clf)
     texts = np.array([*classes.texts, None], object)  # the last of an unknown class
+    of_class = np.zeros(len(classes.texts), np.int64)
     count = judged = unknown = wrong = 0
     for X, ids, truth in rows.batches():
         unseen += unseen_cells(rows.clf, X)
@@ -272,6 +279,8 @@ def _answer_all(
             present, places = classes.places(truth)
             judged += len(places)
             unknown += int((places == UNKNOWN).sum())
+            known = places[places != UNKNOWN]
+            of_class += np.bincount(known, minlength=len(of_class))
             wrong += int((_texts(table[PREDICTION])[present] != texts[places]).sum())
         write(table)
         count += len(table)
@@ -289,7 +298,10 @@ def _answer_all(
     if judged == unknown:
         return count, None
     told = {"rows": judged, "wrong": wrong, "error": wrong / judged}
-    return count, {**told, "unknown": unknown, "unjudged": count - judged}
+    left = {"unknown": unknown, "unjudged": count - judged}
+    baseline = 1 - float(of_class.max() / judged)
+    always = classes.texts[of_class.argmax()]
+    return count, {**told, **left, "always": always, "baseline": baseline}
 
 
 def _answers(args: Args, clf: Fit, X: pa.Table, ids: pa.Table) -> pd.DataFrame:

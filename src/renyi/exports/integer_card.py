@@ -22,6 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from renyi.certificates.record import Certificate
+from renyi.certificates.three_lines import NONE_USEFUL
 from renyi.certification import certify
 from renyi.counting.onehot import offsets
 from renyi.counting.sparse_counts import is_sparse, moved
@@ -42,7 +43,6 @@ from renyi.formatting import (
     number_of_rows,
     percent,
     printable,
-    rounded_up,
     wrapped,
 )
 from renyi.marginals.marginals import Marginals
@@ -199,12 +199,6 @@ class IntegerScorecard:
         """Return how the points are used, and what is certified of them."""
         first, second = map(label_text, self.scorecard.classes)
         c = self.certificate
-        before = self.before.bounds["map"]
-        after = at_most(c.bounds["map"], 1)
-        size = number_of_rows(c.n)
-        cost = "nothing"
-        if self.cost > 0:
-            cost = f"{100 * rounded_up(self.cost):.2f} points"
         listed = {rows[0][0] for rows in self._listed(merged=False)}
         how = "the model's calibrated score"
         if self.scorecard.calibration is None:
@@ -215,10 +209,25 @@ class IntegerScorecard:
             *merged_labels(self.scorecard.encoder, listed),
             f"Probabilities are those of {how}, at the total.",
             *map(capitalised, c.warnings),
-            f"On every population with the pair counts of these {size}, the card is "
-            f"wrong on at most {after}, the model before rounding on at most "
-            f"{at_most(before, 1)}. Rounding costs {cost} of the bound.",
+            self._guarantee(),
         ]
+
+    def _guarantee(self) -> str:
+        """Return the guarantee of the card, or that none is useful."""
+        c = self.certificate
+        after = at_most(c.bounds["map"], 1)
+        before = at_most(self.before.bounds["map"], 1)
+        rows = f"the pair counts of these {number_of_rows(c.n)}"
+        if c.majority is not None and c.bounds["map"] >= c.majority[1]:
+            always = repr(label_text(c.majority[0]))
+            return (
+                f"{NONE_USEFUL} From {rows}, at most {after} can be proved for this "
+                f"card, no less than always answering {always}."
+            )
+        return (
+            f"Guarantee: the card is wrong on at most {after} of any population with "
+            f"{rows}. Before rounding, the model is wrong on at most {before}."
+        )
 
     def __str__(self) -> str:
         """Return the points, what totals mean, and what rounding costs."""
