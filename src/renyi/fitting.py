@@ -352,8 +352,8 @@ class Fit:
         if majority is None or majority[0] not in labels or not 0 < majority[1] < 1:
             raise InputError(
                 "{prevalence} cannot be applied: this model does not store the shares "
-                "of the classes in training, as is the case for the mean of two "
-                "halves: train one model on all rows.",
+                "of the classes in training. The mean of two halves never does: train "
+                "one model on all rows.",
                 prevalence=prevalence,
             )
         label, others = majority
@@ -368,7 +368,7 @@ class Fit:
 
     @cached_property
     def certificate_(self) -> Certificate:
-        """Worst error of the model on every population with its pair counts."""
+        """Guarantee of the model, on every population with its pair counts."""
         if self.stored_certificate is not None:
             # A model file has the bounds of all rules, the steps of one.
             return self.stored_certificate.of_rule(self.rule)
@@ -580,7 +580,7 @@ def check_counts(m: Marginals, settings: Settings) -> None:
 def uses_rows(
     n: float, effective_n: float, n_indicators: int, n_classes: int, settings: Settings
 ) -> bool:
-    """Whether n rows tell more than their counts do."""
+    """Whether n rows contain more than their counts do, for this training."""
     few = n < n_indicators
     return few or ridge.worthwhile(effective_n, n_indicators, n_classes, settings.alpha)
 

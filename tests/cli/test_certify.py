@@ -78,6 +78,19 @@ def test_closed_form_and_what_to_do_next(good: Callable[..., Done]) -> None:
         assert f"wrong on at most {at_most(bound, 1):>6}" in more
 
 
+def test_verify_is_advised_for_the_training_counts_only(
+    good: Callable[..., Done],
+) -> None:
+    fitted(good)
+    save(votes()[:300], "other.csv")
+    good("marginals", "build", "other.csv", "--target", "party", "--out", "o.renyi")
+    assert "renyi verify" in flat(good("certify", "m.json", "m.renyi").out)
+    assert good("verify", "m.json", "m.renyi").code == 0
+    text = flat(good("certify", "m.json", "o.renyi").out)
+    assert "Guarantee: wrong on at most" in text
+    assert "renyi verify" not in text
+
+
 def test_closed_form_with_pairs_within_the_classes(good: Callable[..., Done]) -> None:
     good("fit", "votes", "--class-conditional", "--marginals", "--out", "v")
     text = flat(good("certify", "v.json", "v.renyi", "--details").out)
@@ -233,7 +246,7 @@ def test_minimax_of_a_file(good: Callable[..., Done]) -> None:
     done = good("minimax", name, "--target", "party", "--worst", "w.csv")
     text = flat(done.out)
     assert (
-        f"Its rule is wrong on at most {at_most(result.upper)} of any population with "
+        f"This rule is wrong on at most {at_most(result.upper)} of any population with "
         f"these pair counts. No model can guarantee less than {at_least(result.lower)}."
     ) in text
     assert "by 'physician-fee-freeze' alone" in text
@@ -284,7 +297,7 @@ def test_pairs_within_the_classes_lower_the_minimax(good: Callable[..., Done]) -
     assert (pairs["class_conditional"], inner["class_conditional"]) == (False, True)
     assert (pairs["lower"], pairs["status"]) == (None, "bounded")
     text = good(*argv, "--class-conditional").out
-    assert "pairs of columns within each class" in text
+    assert "pair counts within each class" in text
     assert "can guarantee less" not in text
     assert "Next: renyi minimax votes --class-conditional --level exact" in text
 

@@ -91,7 +91,7 @@ def _estimates(rows: LeftOut, card: Scorecard, rule: str) -> Floats:
 
 
 def _losses(rows: LeftOut, card: Scorecard, rule: str) -> Floats:
-    """Return the probability of a wrong answer at each row."""
+    """Return the probability of an error at each row."""
     answers = rule_proba(_estimates(rows, card, rule), rule)
     own = answers[np.arange(len(rows.y)), rows.y]
     return np.asarray(np.clip(1 - own, 0, 1))
@@ -113,7 +113,7 @@ def _area(scores: Floats, positive: NDArray[np.bool_], weights: Floats) -> float
 
 
 def effective_number(weights: Floats) -> float:
-    """Return how many equal rows tell as much as these do.
+    """Return how many rows of equal weight contain as much information.
 
     A row of weight 2 counts as two rows. Weights below 1 are rows by themselves, and
     count by Kish's formula.

@@ -268,7 +268,7 @@ def has_room(table: ErrorTable, c: Certificate) -> bool:
     """Whether to advise the search for the exact worst case.
 
     The closed form of some rule must be below the baseline: only then is it known that
-    pair counts can prove something useful. (The polynomial program would tell more,
+    pair counts can prove something useful. (The polynomial program would prove more,
     but takes as long as a small fit.) Exact worst cases are known of single columns,
     and need an extra.
     """

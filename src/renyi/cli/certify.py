@@ -1,4 +1,4 @@
-"""Worst errors: of a model (certify), and the smallest of any rule (minimax)."""
+"""Guarantees: of a model (certify), and the smallest of any rule (minimax)."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ _SHOWN = 5e-4  # an importance that is not shown as 0.000
 
 
 def run(args: Args, recorded: Recorded) -> None:
-    """Print the worst error of a model: by marginals, unseen rows, or two halves."""
+    """Print the bounds of a model: by marginals, unseen rows, or two halves."""
     _check_basis(args)
     if args.halves is not None:
         _run_halves(args, recorded)
@@ -72,13 +72,15 @@ def run(args: Args, recorded: Recorded) -> None:
             report = bounds(args, clf, m)
         facts = report.to_dict() | _proof_facts(args, m, clf, report.minimax)
         facts |= _prevalence_facts(args, clf, report.certificate)
-        text = [*_report_lines(args, title, report), *_extra_lines(facts)]
+        lines = _report_lines(args, title, report, _advice(args, clf, m))
+        text = [*lines, *_extra_lines(facts)]
         output.show(args, facts, lambda _: "\n".join(text), recorded)
         return
     with inputs.naming(args.file):
         c = certify(clf, m)
     facts = _proof_facts(args, m, clf) | _prevalence_facts(args, clf, c)
-    _show(args, title, c, error_table(c), facts, recorded)
+    advice = _advice(args, clf, m)
+    _show(args, title, c, error_table(c), facts, recorded, advice)
 
 
 def _show(
@@ -88,6 +90,7 @@ def _show(
     errors: ErrorTable,
     facts: Facts,
     recorded: Recorded,
+    advice: Advice | None = None,
 ) -> None:
     """Print a certificate: three figures, and with --details all others."""
     notes = output.notes_of(recorded)
@@ -97,16 +100,18 @@ def _show(
         return
     output.print_notes(notes)
     details = ["", "Details", *map(detail, detail_lines(c))] if args.details else []
-    lines = three_lines(errors, c, _advice(args))
+    lines = three_lines(errors, c, advice or _advice(args))
     print("\n".join([title, "", *lines, *details, *_extra_lines(facts)]))
 
 
-def _report_lines(args: Args, title: str, report: BoundReport) -> list[str]:
-    """Return the figures of a search; with --details its tables, too."""
+def _report_lines(
+    args: Args, title: str, report: BoundReport, advice: Advice
+) -> list[str]:
+    """Return the figures of a search, and with --details its tables."""
     if args.details or report.certificate.doubtful:
         return [title, "", report_text(report)]
     errors = error_table(report.certificate, bounds=report)
-    lines = three_lines(errors, report.certificate, _advice(args))
+    lines = three_lines(errors, report.certificate, advice)
     return [title, "", *lines, "", wrapped(report.sentence)]
 
 
@@ -114,13 +119,22 @@ def _extra_lines(facts: Facts) -> list[str]:
     return [*_prevalence_text(facts), *_proof_text(facts)]
 
 
-def _advice(args: Args) -> Advice:
-    """Return the commands that prove more of this model."""
+def _advice(args: Args, clf: Fit | None = None, m: Marginals | None = None) -> Advice:
+    """Return the commands that prove more of this model.
+
+    'renyi verify' checks the guarantee of the counts that the model was trained on.
+    """
     advice = {"quote": output.command(["certify", args.model, "--rows", "TEST.csv"])}
     if args.file is not None and args.level != "exact":
         exact = ["certify", args.model, args.file, "--exact"]
         advice["exact"] = output.command(exact)
-    return advice_of(advice)
+    every = advice_of(advice)
+    if clf is None or m is None:
+        return every
+    trained = clf.data_digest_
+    if trained is not None and trained.matches(m.digest):
+        return every
+    return every._replace(verify="Proved.")
 
 
 def _heldout_rows(args: Args, clf: Fit) -> tuple[pa.Table, list[Any]]:
@@ -288,7 +302,7 @@ def _proof_text(facts: Facts) -> list[str]:
 
 
 def run_verify(args: Args, recorded: Recorded) -> int:
-    """Print what is claimed, the exact numbers, and the answer; return its code."""
+    """Print stated and exact numbers, and the answer; return its code."""
     code, why, checked = verify.answer(args.file, args.model or "", args.proof or "")
     answer = ("proved", "not proved", "wrong file")[code]
     claims = [
@@ -317,7 +331,7 @@ def run_verify(args: Args, recorded: Recorded) -> int:
 
 
 def run_minimax(args: Args, recorded: Recorded) -> None:
-    """Print the smallest worst error of any rule, and what the rule looks at."""
+    """Print the smallest guarantee of any rule, and what the rule looks at."""
     place = output.check_out(args, args.worst, WRITTEN)
     if place is not None and args.level == "lp":
         raise ValueError(
@@ -359,7 +373,7 @@ def _write_worst(place: Path, result: MinimaxResult, inert: bool) -> str | None:
 
 
 def minimax_facts(m: Marginals, result: MinimaxResult) -> Facts:
-    """Return what is known of the smallest worst error, as plain values."""
+    """Return what is known of the smallest guarantee, as plain values."""
     worst = result.worst_distribution
     lp = result.method == "lp"
     lower = None if worst is None else result.lower
@@ -391,7 +405,7 @@ def minimax_facts(m: Marginals, result: MinimaxResult) -> Facts:
             if value > _NOTHING
         ],
         "sentence": bound_sentence(
-            "its rule", where, result.upper, result.lower, promise
+            "this rule", where, result.upper, result.lower, promise
         ),
         "doubtful": bool(result.note),
         "warnings": [result.note] if result.note else [],
@@ -405,11 +419,11 @@ def minimax_text(facts: Facts) -> str:
     within = " within each class" if facts["class_conditional"] else ""
     lines += [
         wrapped(
-            f"The smallest worst error of any rule that predicts {facts['target']!r}, "
+            f"The smallest guarantee of any rule that predicts {facts['target']!r}, "
             f"from {number_of_rows(facts['rows'])}"
         ),
-        f"({facts['features']:,} features with {facts['categories']:,} categories; "
-        f"pairs of columns{within})",
+        f"({facts['features']:,} columns with {facts['categories']:,} categories; "
+        f"pair counts{within})",
         "",
         *table("A rule can guarantee", [Step(**step) for step in facts["rules"]]),
         "",
@@ -419,8 +433,10 @@ def minimax_text(facts: Facts) -> str:
     ]
     if facts.get("written"):
         lines.append(
-            f"Wrote {facts['written']} (a distribution on {facts['outcomes']:,} "
-            "outcomes that shows it)"
+            wrapped(
+                f"Wrote {facts['written']}: the population that shows it, "
+                f"{number_of(facts['outcomes'], 'kind')} of rows with probabilities."
+            )
         )
     lines += _proof_text(facts)
     if facts.get("next"):
@@ -431,8 +447,8 @@ def minimax_text(facts: Facts) -> str:
 def _looks_at(entries: list[Facts]) -> list[str]:
     shown = [entry for entry in entries if entry["importance"] >= _SHOWN]
     if not shown:
-        return ["Its rule uses no feature: it gives every row the same answer."]
-    lines = ["Features its rule uses most (importance: how far they move the decision)"]
+        return ["The rule uses no column: it gives every row the same answer."]
+    lines = ["Columns the rule uses most (importance: how far they move the decision)"]
     for entry in shown[:_TOP]:
         name = one_line(entry["feature"], _NAME)
         lines.append(f"  {name:<{_NAME}} {entry['importance']:.3f}")

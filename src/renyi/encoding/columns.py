@@ -6,7 +6,7 @@ its text is that of Arrow without the zeros that end a fraction of a second. Dur
 times with a zone, bytes and nested values are rejected: users cast them.
 
 Ten thousand columns usually have a handful of different descriptions between them
-(genotypes, yes/no questions), so `Columns` stores each description once: building,
+(genotypes, yes/no questions), so `Columns` stores each description once. Building,
 comparing and saving a wide model then costs little more than a narrow one.
 """
 
@@ -43,6 +43,10 @@ AND = " & "  # between the names, and the labels, of a tuple of columns
 
 DIGITS = {"s": 0, "ms": 3, "us": 6, "ns": 9}  # of a second in each unit of time
 # The zeros that end a fraction, and what is left of it.
+_ONE_ENCODER = (
+    "build both with one encoder ('renyi marginals build --encoder FIRST.renyi', in "
+    "Python encoder=)"
+)
 _ZEROS = r"(?:\.0+|(\.\d*[1-9])0+)$"
 _REST = r"\1"
 _TIMES = (datetime.date, datetime.time, np.datetime64)
@@ -223,7 +227,7 @@ class Levels(NamedTuple):
 
     @classmethod
     def from_dict(cls, data: PlainData) -> Levels:
-        """Levels of a plain form, checked: it may come from a stranger's file."""
+        """Return the levels of a plain form, checked: its file may be untrusted."""
         lists = ("categories", "edges", "rare")
         if (
             not isinstance(data, dict)
@@ -273,11 +277,11 @@ class Column(NamedTuple):
         if mine.kind != theirs.kind or mine.edges != theirs.edges:
             raise ValueError(
                 f"Column {self.name!r} is binned differently in the two marginals: "
-                "build both with one encoder."
+                f"{_ONE_ENCODER}."
             )
 
     def union(self, other: Column) -> Column:
-        """Return the column that holds the categories of both."""
+        """Return the column that contains the categories of both."""
         mine = self.levels
         theirs = other.levels
         if mine == theirs:
@@ -289,7 +293,7 @@ class Column(NamedTuple):
         if clash:
             raise ValueError(
                 f"Column {self.name!r} merges the rare label {min(clash)!r} in one of "
-                "the marginals and keeps it in the other: build both with one encoder."
+                f"the marginals and keeps it in the other: {_ONE_ENCODER}."
             )
         if mine.kind == "number":
             longest = max(mine.categories, theirs.categories, key=len)
@@ -428,7 +432,7 @@ class Columns(Sequence[Column]):
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Columns:
-        """Columns of a plain form, checked: it may come from a stranger's file."""
+        """Return the columns of a plain form, checked: its file may be untrusted."""
         if not isinstance(data, Mapping) or set(data) != {"names", "levels", "which"}:
             raise ValueError("the description of the columns is not valid")
         names = data["names"]
