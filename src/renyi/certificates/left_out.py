@@ -2,7 +2,9 @@
 
 Each row of a sample is scored by the model that would have been trained without it
 (`renyi.solvers.ridge.LeftOut`), and answered by the rule that the model uses. A rule
-that answers at random loses the probability of the wrong classes.
+that answers at random loses the probability of the wrong classes. Where a calibration
+decides that was fitted to the same few rows, a model of the other nine of ten folds,
+with a calibration of its own, answers each row instead.
 
 The interval is Clopper and Pearson's: quantiles of beta distributions at the number of
 errors. That number need not be whole: a row may have a weight, or lose a fraction.
@@ -84,7 +86,7 @@ def _estimates(rows: LeftOut, card: Scorecard, rule: str) -> Floats:
     scores = rows.scores
     calibration = card.calibration
     if rule == "map" and calibration is not None and calibration.moves_decisions:
-        scores = calibration.of(scores)
+        scores = calibration.of(scores) if rows.mapped is None else rows.mapped
     return card.per_class(scores) + 1 / card.n_classes
 
 

@@ -32,6 +32,7 @@ WarningCode = Literal[
     "training-rows",
     "shared-bins",
     "unknown-class",
+    "folds",
     "other",
 ]
 
@@ -152,7 +153,8 @@ class Certificate:
         undefined, and under other marginals than those of the training.
     loo_error : float or None
         Leave-one-out share of errors of the model's rule; of a rule that answers at
-        random the mean. None without rows.
+        random the mean. By ten folds where a calibration decides that was fitted to
+        few rows: the code "folds" then is among the warnings. None without rows.
     rule : str
         The rule the model uses.
     n : float

@@ -40,6 +40,10 @@ CLASS_WEIGHT = (
     "the classes were weighted in training; the certificate is for the unweighted "
     "marginals."
 )
+FOLDS = (
+    "the error to expect is by ten-fold cross-validation: the calibration, which "
+    "decides, was fitted to left-out scores."
+)
 CLASS_PAIRS = (
     "the bounds are for populations that also have these pairs of columns within each "
     "class."
