@@ -80,7 +80,7 @@ def run(args: Args, recorded: Recorded) -> None:
 
 
 def _drawn(chosen: Selection) -> Figure:
-    """Draw the path, and mark what was selected."""
+    """Plot the path, and mark what was selected."""
     from renyi.plots import PathDisplay
 
     figure: Figure = PathDisplay.from_path(
