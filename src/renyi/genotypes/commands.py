@@ -301,8 +301,8 @@ def _balanced_lines(facts: Facts) -> list[str]:
     text = (
         "The answers are no better than guessing the larger class, although the scores "
         "rank the samples. Answer the second class where the score is above "
-        f"{facts['balanced_threshold']:.3f} instead of 0: on left-out samples the error "
-        f"is then {percent(facts['balanced_error'])}."
+        f"{facts['balanced_threshold']:.3f} instead of 0: on left-out samples the "
+        f"error is then {percent(facts['balanced_error'])}."
     )
     return [output.indented(text)]
 
