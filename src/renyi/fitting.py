@@ -361,6 +361,8 @@ class Fit:
         notes = self.notes
         if self.settings.class_weight is not None:
             notes = (("class-weight", text.CLASS_WEIGHT), *notes)
+        if self.left_out is not None and not self.left_out.complete:
+            notes = (*notes, ("no-left-out", text.NO_LEFT_OUT))
         return certificate(
             self._closed_form(),
             self.scorecard_,

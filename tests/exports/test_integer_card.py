@@ -14,8 +14,11 @@ import pytest
 from scipy.sparse import csr_array
 
 import renyi
+from renyi import certify
+from renyi.certificates.error_table import error_table
 from renyi.datasets import random_joint
 from renyi.exports.integer_card import tables
+from renyi.formatting import at_most
 from renyi.solvers.integer_points import nearest, scales, search
 from support.counted import marginals
 from support.joints import marginal_constraints, outcomes, worst_case
@@ -249,12 +252,38 @@ def test_what_rounding_costs_is_said():
     card = clf.scorecard_.rounded(3, marginals=clf.marginals_)
     text = " ".join(str(card).split())
     assert card.cost > 0
-    assert f"Rounding costs {100 * np.ceil(1e4 * card.cost) / 1e4:.2f} points" in text
+    cost = f"{100 * np.ceil(1e4 * card.cost) / 1e4:.2f} percentage points"
+    assert f"Rounding adds {cost} to the guarantee." in text
     assert "the model's calibrated score" in text
+    unused = [name for name in X if name not in {*card.frame()["feature"]}]
+    assert f"Not listed, because all points are 0: {', '.join(unused)}." in text
+    assert "Always answering 'democrat' is wrong on 38.6 %." in text
+    assert "Error to expect" not in text
+    told = " ".join(str(card.with_errors(error_table(clf.certificate_))).split())
+    assert "Error to expect of the model before rounding: 4.6 % (95 %" in told
+    tested = certify(clf, X, y)
+    errors = error_table(clf.certificate_, heldout=tested)
+    told = " ".join(str(card.with_errors(errors)).split())
+    bound = at_most(tested.sampled_error, 1)
+    assert f"before rounding is wrong on at most {bound} of the population" in told
     m = renyi.Marginals.from_data(X, y)
     clf = renyi.RenyiClassifier().fit_marginals(m)
     card = clf.scorecard_.rounded(3, marginals=clf.marginals_)
-    assert "the linear score" in " ".join(str(card).split())
+    assert "rough, not calibrated: the linear score" in " ".join(str(card).split())
+
+
+def test_a_guarantee_above_the_baseline_is_not_on_the_card():
+    X, y = renyi.datasets.load("adult")
+    clf = renyi.RenyiClassifier().fit(X[:5000], y[:5000])
+    card = clf.scorecard_.rounded(5, marginals=clf.marginals_)
+    always = card.certificate.majority[1]
+    assert card.certificate.bounds["map"] > always
+    text = " ".join(card.sentences()[-1].split())
+    bound = at_most(card.certificate.bounds["map"], 1)
+    assert text.startswith(
+        f"Guarantee: none useful. Pair counts prove at most {bound} for this card, and "
+        f"always answering '<=50K' is wrong on {100 * always:.1f} %."
+    )
 
 
 def test_numbers_have_no_other_label() -> None:

@@ -29,6 +29,7 @@ WarningCode = Literal[
     "class-conditional",
     "sample-weight",
     "selected-features",
+    "no-left-out",
     "training-rows",
     "shared-bins",
     "unknown-class",
@@ -176,8 +177,8 @@ class Certificate:
         each on the rows of the other; None from marginals alone, and `of_rule`.
     warning_codes : tuple of str
         What kind each of the `warnings` is: "few-rows", "optimistic", "class-weight",
-        "class-conditional", "sample-weight", "selected-features", "training-rows",
-        "shared-bins", "unknown-class" or "other".
+        "class-conditional", "sample-weight", "selected-features", "no-left-out",
+        "training-rows", "shared-bins", "unknown-class" or "other".
     auc : float or None
         Two classes: at least so often a row of the second class has a higher score than
         an independent row of the first (the area under the ROC curve), for every

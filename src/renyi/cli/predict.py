@@ -21,9 +21,11 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from renyi.certificates.heldout import UNKNOWN
+from renyi.certification import are_counts_of
 from renyi.cli import inputs, output, streams
 from renyi.cli.output import Facts, Meter, Recorded, Write
 from renyi.cli.parser import WRITTEN, Args
+from renyi.counting.onehot import class_label_counts
 from renyi.encoding.arrow import typed
 from renyi.encoding.columns import Column, Columns, factorized, label_text
 from renyi.encoding.rows import encoded_target
@@ -91,6 +93,8 @@ def _error_text(error: Facts, prevalence: float | None) -> str:
         rows += f"; {error['unknown']:,} of these {have} a class unknown to the model"
     if error["unjudged"]:
         rows += f"; {error['unjudged']:,} more have no class"
+    if error["training_rows"]:
+        rows += "; these are the training rows: too small"
     if prevalence is not None:
         rows += f"; at their own shares of classes, not at {prevalence:g}"
     return f"error rate {percent(error['error'])} ({rows})"
@@ -265,12 +269,15 @@ def _answer_all(
     classes = streams.TargetClasses(rows.clf)
     texts = np.array([*classes.texts, None], object)  # the last of an unknown class
     count = judged = unknown = wrong = 0
+    seen = _TrainingRows(rows.clf)
     for X, ids, truth in rows.batches():
         unseen += unseen_cells(rows.clf, X)
-        table = _answers(args, rows.clf, X, ids)
+        codes = rows.clf.encoder_.transform(X)
+        table = _answers(args, rows.clf, codes, ids)
         if truth is not None:
             present, places = classes.places(truth)
             judged += len(places)
+            seen.add(codes[:, present], places)
             unknown += int((places == UNKNOWN).sum())
             wrong += int((_texts(table[PREDICTION])[present] != texts[places]).sum())
         write(table)
@@ -289,17 +296,49 @@ def _answer_all(
     if judged == unknown:
         return count, None
     told = {"rows": judged, "wrong": wrong, "error": wrong / judged}
-    return count, {**told, "unknown": unknown, "unjudged": count - judged}
+    told |= {"unknown": unknown, "unjudged": count - judged}
+    return count, {**told, "training_rows": seen.are_all}
 
 
-def _answers(args: Args, clf: Fit, X: pa.Table, ids: pa.Table) -> pd.DataFrame:
+class _TrainingRows:
+    """Whether the rows answered are those of the training, by the digest of counts."""
+
+    def __init__(self, clf: Fit) -> None:
+        self._clf = clf
+        self._n = 0
+        self._counts: NDArray[np.int64] | None = None
+        self._possible = clf.data_digest_ is not None
+
+    def add(self, codes: NDArray[np.intp], places: NDArray[np.intp]) -> None:
+        """Count some rows, as long as they may all be from the training."""
+        card = self._clf.scorecard_
+        sizes = card.encoder.columns.sizes
+        self._n += len(places)
+        self._possible &= self._n <= self._clf.certificate_.n
+        self._possible &= UNKNOWN not in places
+        self._possible &= not (codes >= sizes[:, None]).any()
+        if self._possible and len(places):
+            counts = class_label_counts(codes, sizes, places, card.n_classes)
+            self._counts = counts if self._counts is None else self._counts + counts
+
+    @property
+    def are_all(self) -> bool:
+        """Whether the rows have the counts of all training rows."""
+        trained = self._clf.data_digest_
+        if trained is None or self._counts is None or not self._possible:
+            return False
+        return are_counts_of(trained, self._clf.scorecard_, self._counts, self._n)
+
+
+def _answers(
+    args: Args, clf: Fit, codes: NDArray[np.intp], ids: pa.Table
+) -> pd.DataFrame:
     """Return ids, predictions and what was asked for beside them, in row order.
 
     Probabilities have four digits in CSV, and all of them in Parquet and JSON.
     """
     full = args.out.endswith(".parquet") if args.out else args.json
     kept = copied_columns(ids)
-    codes = clf.encoder_.transform(X)
     answers = clf.classes_[clf.answers(codes, args.prevalence)]
     columns: dict[str, Any] = {PREDICTION: answers}
     texts = [label_text(label) for label in clf.classes_.tolist()]
