@@ -16,6 +16,7 @@ from renyi.certificates.error_table import (
     SINGLE,
     error_table,
 )
+from renyi.certificates.three_lines import guarantee_text
 from renyi.certification import bound_report
 from renyi.formatting import at_most
 
@@ -58,12 +59,29 @@ def test_unseen_rows_give_estimate_bound_and_guarantee_their_confidence(
     assert (estimate.name, estimate.n) == (HELDOUT, 135)
     wrong = clf.predict(X[300:]) != y[300:]
     assert estimate.value == pytest.approx(wrong.mean())
+    (always,) = table.of_kind("baseline")  # of the same rows as the estimate
+    most = y[300:].value_counts().index[0]
+    assert (always.name, always.about) == (ALWAYS, most)
+    assert always.value == pytest.approx((y[300:] != most).mean())
     assert bound.high == unseen.sampled_error
     assert bound.certainty == "confidence 90 %"
     assert bound.shown == f"at most {at_most(unseen.sampled_error, 1)}"
     rows = [row for row in table.of_kind("guarantee") if row.name == HELDOUT]
     assert {row.certainty for row in rows} == {"confidence 90 %"}
     assert rows[0].high == unseen.bounds["map"]
+
+
+def test_a_guarantee_below_the_bound_of_unseen_rows_is_not_to_be_quoted(
+    votes: Any,
+) -> None:
+    X, y = votes
+    clf = renyi.RenyiClassifier().fit(X[:300], y[:300])
+    own = clf.certificate_
+    unseen = renyi.certify(clf, X[300:], y[300:])
+    assert own.bounds["map"] < unseen.sampled_error
+    assert "do not quote" in guarantee_text(error_table(own, unseen=unseen), own)
+    assert own.bounds["map"] > error_table(own).estimate.high
+    assert "do not quote" not in guarantee_text(error_table(own), own)
 
 
 def test_halves_have_the_share_of_their_rows_as_a_baseline(votes: Any) -> None:

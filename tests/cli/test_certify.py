@@ -78,6 +78,19 @@ def test_closed_form_and_what_to_do_next(good: Callable[..., Done]) -> None:
         assert f"wrong on at most {at_most(bound, 1):>6}" in more
 
 
+def test_verify_is_advised_for_the_training_counts_only(
+    good: Callable[..., Done],
+) -> None:
+    fitted(good)
+    save(votes()[:300], "other.csv")
+    good("marginals", "build", "other.csv", "--target", "party", "--out", "o.renyi")
+    assert "renyi verify" in flat(good("certify", "m.json", "m.renyi").out)
+    assert good("verify", "m.json", "m.renyi").code == 0
+    text = flat(good("certify", "m.json", "o.renyi").out)
+    assert "Guarantee: wrong on at most" in text
+    assert "renyi verify" not in text
+
+
 def test_closed_form_with_pairs_within_the_classes(good: Callable[..., Done]) -> None:
     good("fit", "votes", "--class-conditional", "--marginals", "--out", "v")
     text = flat(good("certify", "v.json", "v.renyi", "--details").out)
@@ -130,6 +143,7 @@ def test_level_lp_stops_at_the_linear_program(good: Callable[..., Done]) -> None
     text = good(*argv).out
     assert "exact worst case" not in text
     assert "e*" not in text
+    assert "Proved." in text and "renyi verify" not in text  # it checks closed forms
 
 
 def test_exact_with_few_rows_opens_with_the_warning(good: Callable[..., Done]) -> None:

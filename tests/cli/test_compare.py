@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 
+import numpy as np
 import pandas as pd
 import pytest
 
 from renyi.cli import compare, main
 from renyi.datasets import load
+from renyi.formatting import at_most
 from support.commandline import save, save_databases, table
 
 FEW = ("compare", "votes", "--methods", "map", "majority", "--folds", "3")
@@ -33,20 +35,26 @@ def test_text_json_and_page_tell_the_same(good, tmp_path):
     assert facts["folds"] == 3 and facts["rows"] == 435 and facts["seed"] == 0
 
 
-def test_columns_of_bounds_say_what_is_bounded_where(good, tmp_path):
-    lines = good(*FEW, "--out", "page.html").out.splitlines()
-    (at,) = (k for k, line in enumerate(lines) if "log loss" in line and "95" in line)
-    kinds, places = lines[at - 1], lines[at]
-    first = slice(places.index("same pairs") - 2, kinds.index("error,") + 6)
-    assert (kinds[first].strip(), places[first].strip()) == (
-        "worst error,",
-        "same pairs",
+def test_a_guarantee_is_shown_only_below_the_baseline(good, tmp_path):
+    text = good(*FEW, "--out", "page.html").out
+    facts = json.loads(good(*FEW, "--json").out)
+    _, y = load("votes")
+    assert facts["always"] == "democrat"
+    assert facts["baseline"] == pytest.approx((y != "democrat").mean())
+    (mine,) = (e for e in facts["entries"] if e["name"] == "map")
+    assert mine["worst_case"] < facts["baseline"]  # of map on votes
+    assert f"≤ {at_most(mine['worst_case'], 1)}".removesuffix(" %") in text
+    assert "pair counts of the training rows" in " ".join(text.split())
+    for head in ("Guarantee", "Log loss"):
+        assert head in (tmp_path / "page.html").read_text("utf-8")
+    noisy = load("adult")[0][:1500]
+    noisy.assign(coin=np.random.default_rng(0).random(1500) < 0.4).to_csv(
+        "n.csv", index=False
     )
-    assert kinds[first.stop :].strip() == "error in the"
-    assert places[first.stop :].split() == ["population", "seconds"]
-    page = (tmp_path / "page.html").read_text("utf-8")
-    for head in ("Guarantee", "At most"):
-        assert head in page
+    columns = ["--target", "coin", "--drop", "fnlwgt"]
+    text = good("compare", "n.csv", *columns, "--methods", "map", "--folds", "3").out
+    assert "≤" not in text and "not below the baseline" in text
+    assert "Always answering 'False' is wrong on" in text
 
 
 def test_saved_models_on_rows_they_never_saw(good, tmp_path):

@@ -271,7 +271,7 @@ def test_every_command_takes_the_model(good: Good) -> None:
     record = json.loads(Path("m.report.json").read_text())
     bounds = [row["high"] for row in record["errors"] if row["kind"] == "bound"]
     assert bounds == [bound]
-    assert "At most, with 90 % confidence" in text
+    assert "The bound has 90 % confidence" in text
 
 
 def test_the_bound_survives_pickle_and_file(good: Good, tmp_path: Path) -> None:

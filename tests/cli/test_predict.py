@@ -77,14 +77,14 @@ def test_predict_keeps_order_and_copies_ids(good: Callable[..., Done]) -> None:
     assert np.allclose(got["score"], clf.decision_function(X), atol=1e-12)
     wrong = int((clf.predict(X) != mixed["y"]).sum())
     training = "these are the training rows: too small"
-    assert f"({wrong} of 200 rows; {training})" in done.err
+    assert f"({wrong} of 200 rows; {training};" in done.err
     mixed[1:].to_csv("fewer.csv", index=False)
-    assert " of 199 rows)" in good("predict", "m.json", "fewer.csv", *ids).err
+    assert " of 199 rows; 95 %" in good("predict", "m.json", "fewer.csv", *ids).err
     pd.concat([mixed, mixed]).to_csv("twice.csv", index=False)
-    assert " of 400 rows)" in good("predict", "m.json", "twice.csv", *ids).err
+    assert " of 400 rows; 95 %" in good("predict", "m.json", "twice.csv", *ids).err
     other = mixed.assign(y=mixed["y"].to_numpy()[::-1])
     other.to_csv("other.csv", index=False)
-    assert " of 200 rows)" in good("predict", "m.json", "other.csv", *ids).err
+    assert " of 200 rows; 95 %" in good("predict", "m.json", "other.csv", *ids).err
 
 
 def test_predict_ignores_extra_columns_with_one_note(
@@ -152,7 +152,7 @@ def test_rows_of_an_unknown_class_are_errors(good: Callable[..., Done]) -> None:
     wrong = int((said != frame["y"])[judged].sum())
     assert wrong > 50
     told = f"({wrong} of 197 rows; 50 of these have a class unknown to the model; 3 "
-    assert f"{told}more have no class)" in done.err
+    assert f"{told}more have no class;" in done.err
     found = good("certify", "m.json", "--rows", "n.csv", "--json").json
     assert found["observed_error"] == wrong / 197
     text = " ".join(good("certify", "m.json", "--rows", "n.csv").out.split())
@@ -209,7 +209,9 @@ def test_label_columns_are_compared_as_text(good: Callable[..., Done]) -> None:
     good("fit", "t.csv", "--target", "y", "--out", "m")
     frame[frame["code"] != "x"].to_csv("n.csv", index=False)
     done = good("predict", "m.json", "n.csv")
-    assert "error rate 0.0 %" in done.err
+    # 1 - 0.025 ** (1 / 40) is 8.8 %; half of the rows are of each class
+    assert "error rate 0 % (0 of 40 rows; 95 % interval 0 to 8.8 %)" in done.err
+    assert "always answering 'False': 50.0 %" in done.err
     assert "note" not in done.err
 
 
@@ -281,6 +283,8 @@ def test_classes_that_are_small_numbers(good: Callable[..., Done]) -> None:
         "unknown": 10,
         "unjudged": 0,
         "training_rows": False,
+        "always": str(truth.value_counts().index[0]),
+        "baseline": pytest.approx(1 - truth.value_counts().iloc[0] / 200),
     }
 
 

@@ -177,7 +177,7 @@ def test_the_closed_form_is_told_while_large_programs_are_set_up(
         "program.solve_local = begun\n"
         "raise SystemExit(renyi.__main__.main())"
     )
-    argv = ("certify", "m.json", "m.renyi", "--exact")
+    argv = ("certify", "m.json", "m.renyi", "--exact", "--details")
     child = begin(*argv, cwd=tmp_path, code=code)
     assert child.stdout is not None
     child.stdout.readline()

@@ -157,7 +157,7 @@ def test_a_bound_has_the_same_digits_on_page_card_and_text(votes: Any) -> None:
     assert closed["shown"] == f"at most {bound}"
     assert report.to_dict()["card"] is not None
     assert (
-        f"before rounding on at most {bound}."
+        f"Before rounding, the model is wrong on at most {bound}."
         in report.to_dict()["card"]["sentences"][-1]
     )
 

@@ -234,7 +234,7 @@ def error_table(
             rows += _unseen_rows(c)
     if counted is not None:
         rows += _guarantees(counted, bounds)
-    rows += baselines(counted or unseen or own)
+    rows += baselines(unseen or counted or own)  # of the rows behind the estimate
     return ErrorTable(tuple(rows), own.rule, "no-left-out" in own.warning_codes)
 
 

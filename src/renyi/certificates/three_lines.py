@@ -47,6 +47,7 @@ TIES = "Ties of the largest scores count as errors."
 _WIDTH = 36  # of the labels before the figures
 _NAME = 24  # characters of a label or of a column
 _MOST_CATEGORIES = 1000  # for which the search for an exact worst case is advised
+_VERIFIED = {"closed form", "class-conditional"}  # steps that 'renyi verify' checks
 # Warnings that the sentences next to the figures already contain.
 _INVALID = "training-rows"
 _DETAILS = {"few-rows", "optimistic", "class-conditional", "selected-features"}
@@ -181,7 +182,8 @@ def guarantee_lines(
     if c.basis != "marginals":
         return [wrapped(text, "", "  ")]
     if table.guarantee is not None:
-        text += f" {advice.verify}"
+        verified = table.guarantee.name in _VERIFIED
+        text += f" {advice.verify if verified else 'Proved.'}"
     lines = [wrapped(text, "", "  ")]
     smaller = [*_smaller(table, c, advice)]
     if smaller:
@@ -198,7 +200,18 @@ def guarantee_text(table: ErrorTable, c: Certificate) -> str:
         return _changed_population(table, c)
     if table.guarantee is None:
         return f"{NONE_USEFUL} {no_guarantee_reason(table, c)}"
-    return f"Guarantee: {_guarantee_sentence(table.guarantee, c)}"
+    text = f"Guarantee: {_guarantee_sentence(table.guarantee, c)}"
+    if _is_below_test(table, table.guarantee):
+        text += " New rows have other pair counts: do not quote this for them."
+    return text
+
+
+def _is_below_test(table: ErrorTable, guarantee: ErrorRow) -> bool:
+    """Whether a guarantee could be mistaken for a better bound on new rows."""
+    tested = table.bound or table.estimate
+    if tested is None or tested.high is None or guarantee.high is None:
+        return False
+    return guarantee.high < tested.high
 
 
 def _guarantee_sentence(row: ErrorRow, c: Certificate) -> str:

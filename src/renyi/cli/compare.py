@@ -16,6 +16,7 @@ from renyi.cli.evaluation import SEEN, Comparison, Estimate, Evaluation, compare
 from renyi.cli.fit_text import one_line
 from renyi.cli.methods import (
     DEFAULT,
+    MAJORITY,
     ORDER2,
     Method,
     Rows,
@@ -40,6 +41,7 @@ from renyi.limits import memory_budget
 from renyi.report.charts import Mark, Panel, decimal_tick
 from renyi.report.page import Section, render
 from renyi.report.summary import name as quoted_name
+from renyi.report.summary import quoted
 from renyi.warnings import warn
 
 _FOLDS = 10
@@ -231,6 +233,10 @@ def summary(comparison: Comparison) -> str:
     assert best.error is not None
     least = percent(best.error.value)
     text = f"{quoted_name(best.name)} has the lowest observed error, {least}."
+    if MAJORITY not in (entry.name for entry in done):
+        baseline = percent(comparison.baseline)
+        always = quoted(comparison.always)
+        text += f" Always answering {always} is wrong on {baseline}."
     if best.note == SEEN:
         return f"{text} But {SEEN}."
     may = [entry for entry in done if entry.may_be_best]
@@ -246,12 +252,7 @@ def summary(comparison: Comparison) -> str:
 # ---- as text
 
 _ERRORS = "{:<20} {:>8} {:>16} {:>9} {:>17}"
-_LOSSES = "{:<20} {:>8} {:>15} {:>12}  {:>12} {:>7}"
-_LEGEND = (
-    "Shares are percentages. Worst error, same pairs: on every population with the "
-    "counts of pairs of the training rows, – where these say little. Error in the "
-    "population: upper bound, from rows that were not used in training."
-)
+_LOSSES = "{:<20} {:>8} {:>15} {:>10} {:>8} {:>8}"
 
 
 def _text(comparison: Comparison, facts: Facts) -> str:
@@ -260,12 +261,12 @@ def _text(comparison: Comparison, facts: Facts) -> str:
     target = one_line(comparison.target, 40)
     done = comparison.evaluated
     lines = [f"Methods for {target!r}, lowest error first (*: may be the best)"]
-    lines.append(_ERRORS.format("", "error", sure, "to least", sure))
+    lines.append(_ERRORS.format("", "error, %", sure, "to best", sure))
     lines += map(_error_line, done)
-    above = _LOSSES.format("", "", "", "worst error,", "error in the", "")
-    heads = ("", "log loss", sure, "same pairs", "population", "seconds")
-    lines += ["", above.rstrip(), _LOSSES.format(*heads), *map(_loss_line, done)]
-    texts = [summary(comparison), how_evaluated(comparison), _LEGEND]
+    heads = ("", "log loss", sure, "guarantee", "at most", "seconds")
+    useful = [_is_useful(e, comparison.baseline) for e in done]
+    lines += ["", _LOSSES.format(*heads), *map(_loss_line, done, useful)]
+    texts = [summary(comparison), how_evaluated(comparison), *_legend(done, useful)]
     failed = [e for e in comparison.entries if e.failure]
     texts += [f"Not compared: {one_line(e.name, _NAME)}: {e.failure}" for e in failed]
     noted = [e for e in done if e.note]
@@ -276,6 +277,32 @@ def _text(comparison: Comparison, facts: Facts) -> str:
     return "\n".join(lines)
 
 
+def _is_useful(e: Evaluation, baseline: float) -> bool:
+    """Whether a guarantee says more than always answering the same class."""
+    return e.worst_case is not None and not e.doubtful and e.worst_case < baseline
+
+
+def _legend(done: list[Evaluation], useful: list[bool]) -> Iterable[str]:
+    """Yield what the bounds cover, and why some are not shown."""
+    if any(useful):
+        yield (
+            "Guarantee: wrong on at most this share, in %, of any population with the "
+            "pair counts of the training rows."
+        )
+    if any(e.worst_case is not None for e in done) and not all(
+        shown for e, shown in zip(done, useful, strict=True) if e.worst_case is not None
+    ):
+        yield (
+            "A guarantee that is not below the baseline, or is from too few rows, is "
+            "not shown."
+        )
+    if any(e.population is not None for e in done):
+        yield (
+            "At most: an upper bound on the error, in %, on the population that these "
+            "rows come from. Quote it for a model that you chose before this test."
+        )
+
+
 def _error_line(e: Evaluation) -> str:
     apart = ("", "") if e.difference is None else e.difference.texts(1, 100, "+")
     assert e.error is not None
@@ -283,9 +310,9 @@ def _error_line(e: Evaluation) -> str:
     return _ERRORS.format(label, *e.error.texts(1, 100), *apart).rstrip()
 
 
-def _loss_line(e: Evaluation) -> str:
+def _loss_line(e: Evaluation, useful: bool) -> str:
     loss = ("–", "") if e.log_loss is None else e.log_loss.texts(3)
-    worst = "–" if e.worst_case is None or e.doubtful else _bare(e.worst_case)
+    worst = _bare(e.worst_case) if useful and e.worst_case is not None else "–"
     bound = "–" if e.population is None else _bare(e.population)
     spent = "" if e.seconds is None else f"{e.seconds:.2f}"
     label = f"  {one_line(e.name, _NAME)}"
@@ -324,7 +351,11 @@ def _panels(comparison: Comparison) -> list[Panel]:
     sure = chosen_percent(comparison.confidence)
     done = comparison.evaluated
     errors = [_interval(e.error, 1, 100, " %") for e in done]
-    worst = [_bound(e.worst_case, e.doubtful) for e in done]
+    useful = [_is_useful(e, comparison.baseline) for e in done]
+    worst = [
+        _bound(e.worst_case) if shown else None
+        for e, shown in zip(done, useful, strict=True)
+    ]
     population = [_bound(e.population) for e in done]
     losses = [_interval(e.log_loss, 3) for e in done]
     panels = [
@@ -345,8 +376,7 @@ def _interval(
     return Mark(**estimate._asdict(), shown=shown)
 
 
-def _bound(upper: float | None, doubtful: bool = False) -> Mark | None:
+def _bound(upper: float | None) -> Mark | None:
     if upper is None:
         return None
-    few = ", of few rows" if doubtful else ""
-    return Mark(high=upper, shown=f"≤ {at_most(upper, 1)}{few}")
+    return Mark(high=upper, shown=f"≤ {at_most(upper, 1)}")

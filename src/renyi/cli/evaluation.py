@@ -120,6 +120,8 @@ class Comparison:
     trained: int | None  # rows, where methods were trained
     confidence: float
     seed: int
+    always: str  # the most frequent class
+    baseline: float  # error of always answering it
     entries: tuple[Evaluation, ...]  # the least error first
 
     @property
@@ -198,6 +200,7 @@ def compare(
     for k, (_, test_rows) in enumerate(splits):
         place[test_rows] = k
     intervals = Intervals(place[rows], folds, confidence)
+    labels, counts = np.unique(truth[rows], return_counts=True)
     return Comparison(
         target=target,
         classes=tuple(np.unique(truth).tolist()),
@@ -206,6 +209,8 @@ def compare(
         trained=len(splits[0][0]) or None,
         confidence=confidence,
         seed=seed,
+        always=str(labels[counts.argmax()]),
+        baseline=float(1 - counts.max() / len(rows)),
         entries=tuple(_with_figures(answers, entries, intervals)),
     )
 

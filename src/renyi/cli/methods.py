@@ -29,9 +29,10 @@ from renyi.estimators.minimax import MinimaxClassifier
 Rows: TypeAlias = pa.Table | pd.DataFrame | NDArray[Any]
 
 ORDER2 = "order2"
+MAJORITY = "majority"
 DEFAULT = (
     *("map", "sharp", "uncalibrated", ORDER2, "tan"),
-    *("logistic", "naive-bayes", "majority"),
+    *("logistic", "naive-bayes", MAJORITY),
 )
 
 
@@ -138,7 +139,7 @@ def every_method(how: Settings) -> dict[str, Method]:
         Method("tan", "tree-augmented Bayes", tan),
         Method("logistic", "logistic regression, C = 1 (scikit-learn)", logistic),
         Method("naive-bayes", "categorical naive Bayes (scikit-learn)", bayes),
-        Method("majority", "always the most frequent class", majority),
+        Method(MAJORITY, "always the most frequent class", majority),
     ]
     return {method.name: method for method in methods}
 

@@ -21,6 +21,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from renyi.certificates.heldout import UNKNOWN
+from renyi.certificates.left_out import error_interval
 from renyi.certification import are_counts_of
 from renyi.cli import inputs, output, streams
 from renyi.cli.output import Facts, Meter, Recorded, Write
@@ -35,6 +36,7 @@ from renyi.fitting import Fit
 from renyi.formatting import (
     chosen_percent,
     four_digits,
+    interval_text,
     listed,
     number_of,
     percent,
@@ -87,6 +89,7 @@ def _print_answers(
 
 def _error_text(error: Facts, prevalence: float | None) -> str:
     """Return the error rate, and of which rows it is."""
+    low, high = error_interval(error["error"], error["rows"])
     rows = f"{error['wrong']:,} of {number_of(error['rows'], 'row')}"
     if error["unknown"]:
         have = "has" if error["unknown"] == 1 else "have"
@@ -97,7 +100,10 @@ def _error_text(error: Facts, prevalence: float | None) -> str:
         rows += "; these are the training rows: too small"
     if prevalence is not None:
         rows += f"; at their own shares of classes, not at {prevalence:g}"
-    return f"error rate {percent(error['error'])} ({rows})"
+    rows += f"; 95 % interval {interval_text(low, high)}"
+    rate = "0 %" if error["wrong"] == 0 else percent(error["error"])
+    always = f"always answering {error['always']!r}: {percent(error['baseline'])}"
+    return f"error rate {rate} ({rows}); {always}"
 
 
 # ---- the rows to answer
@@ -268,6 +274,7 @@ def _answer_all(
     unseen = np.zeros((2, len(rows.clf.encoder_.single.columns)), np.int64)
     classes = streams.TargetClasses(rows.clf)
     texts = np.array([*classes.texts, None], object)  # the last of an unknown class
+    of_class = np.zeros(len(classes.texts), np.int64)
     count = judged = unknown = wrong = 0
     seen = _TrainingRows(rows.clf)
     for X, ids, truth in rows.batches():
@@ -279,6 +286,8 @@ def _answer_all(
             judged += len(places)
             seen.add(codes[:, present], places)
             unknown += int((places == UNKNOWN).sum())
+            known = places[places != UNKNOWN]
+            of_class += np.bincount(known, minlength=len(of_class))
             wrong += int((_texts(table[PREDICTION])[present] != texts[places]).sum())
         write(table)
         count += len(table)
@@ -295,9 +304,14 @@ def _answer_all(
         )
     if judged == unknown:
         return count, None
-    told = {"rows": judged, "wrong": wrong, "error": wrong / judged}
+    told: Facts = {"rows": judged, "wrong": wrong, "error": wrong / judged}
     told |= {"unknown": unknown, "unjudged": count - judged}
-    return count, {**told, "training_rows": seen.are_all}
+    told |= {
+        "always": classes.texts[of_class.argmax()],
+        "baseline": 1 - float(of_class.max() / judged),
+        "training_rows": seen.are_all,
+    }
+    return count, told
 
 
 class _TrainingRows:

@@ -43,6 +43,10 @@ AND = " & "  # between the names, and the labels, of a tuple of columns
 
 DIGITS = {"s": 0, "ms": 3, "us": 6, "ns": 9}  # of a second in each unit of time
 # The zeros that end a fraction, and what is left of it.
+_ONE_ENCODER = (
+    "build both with one encoder ('renyi marginals build --encoder FIRST.renyi', in "
+    "Python encoder=)"
+)
 _ZEROS = r"(?:\.0+|(\.\d*[1-9])0+)$"
 _REST = r"\1"
 _TIMES = (datetime.date, datetime.time, np.datetime64)
@@ -273,7 +277,7 @@ class Column(NamedTuple):
         if mine.kind != theirs.kind or mine.edges != theirs.edges:
             raise ValueError(
                 f"Column {self.name!r} is binned differently in the two marginals: "
-                "build both with one encoder."
+                f"{_ONE_ENCODER}."
             )
 
     def union(self, other: Column) -> Column:
@@ -289,7 +293,7 @@ class Column(NamedTuple):
         if clash:
             raise ValueError(
                 f"Column {self.name!r} merges the rare label {min(clash)!r} in one of "
-                "the marginals and keeps it in the other: build both with one encoder."
+                f"the marginals and keeps it in the other: {_ONE_ENCODER}."
             )
         if mine.kind == "number":
             longest = max(mine.categories, theirs.categories, key=len)

@@ -44,7 +44,6 @@ from renyi.formatting import (
     number_of_rows,
     percent,
     printable,
-    rounded_up,
     wrapped,
 )
 from renyi.marginals.marginals import Marginals
@@ -269,14 +268,10 @@ class IntegerScorecard:
             return f"{NONE_USEFUL} {reason}"
         after = at_most(c.bounds["map"], 1)
         before = at_most(self.before.bounds["map"], 1)
-        cost = "nothing"
-        if self.cost > 0:
-            cost = f"{100 * rounded_up(self.cost):.2f} percentage points"
         return (
-            f"Guarantee: in every population with the pair counts of these "
-            f"{number_of_rows(c.n)}, the card is wrong on at most {after}, the model "
-            f"before rounding on at most {before}. Rounding adds {cost} to the "
-            "guarantee."
+            f"Guarantee: the card is wrong on at most {after} of any population with "
+            f"the pair counts of these {number_of_rows(c.n)}. Before rounding, the "
+            f"model is wrong on at most {before}."
         )
 
     def __str__(self) -> str:

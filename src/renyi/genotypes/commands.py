@@ -19,11 +19,21 @@ from numpy.typing import NDArray
 
 from renyi import __version__
 from renyi.certificates.heldout import clopper_pearson
+from renyi.certificates.left_out import error_interval
+from renyi.certificates.three_lines import QUOTE
 from renyi.cli import output
 from renyi.cli.output import Facts, Meter, Recorded
 from renyi.cli.parser import WRITTEN, Args
 from renyi.files import replacing
-from renyi.formatting import at_most, either, number_of, percent, printable, wrapped
+from renyi.formatting import (
+    at_most,
+    either,
+    interval_text,
+    number_of,
+    percent,
+    printable,
+    wrapped,
+)
 from renyi.genotypes.files import Filters, Genotypes, read_genotypes, without_haploid
 from renyi.genotypes.fit import unpenalised
 from renyi.genotypes.metrics import risk_measures
@@ -57,6 +67,7 @@ _NO_BOUND = (
     "error on new samples is not. The figures above are for left-out samples. A bound "
     "to quote needs samples that were not used in training."
 )
+_GUESSING = "error of guessing the larger class"
 _CODINGS = {True: "points for 0, 1 and 2 copies", False: "additive"}
 _GAPS = {"category": "a separate genotype", "mean": "the mean of the others"}
 
@@ -260,8 +271,8 @@ def _fit_text(facts: Facts) -> str:
         learned.insert(3, names)
     errors = [
         f"On samples that were left out ({facts['method']})",
-        _line("error", percent(facts["loo_error"])),
-        _line("error of guessing the larger class", percent(facts["majority_error"])),
+        _line("error", percent(facts["loo_error"]), _interval(facts)),
+        _line(_GUESSING, percent(facts["majority_error"])),
         *measured_lines(facts),
     ]
     if facts["covariates"]:
@@ -304,6 +315,12 @@ def measured_lines(facts: Mapping[str, object]) -> list[str]:
         if r2 > 1:
             lines.append("    above 1: its formula is for scores that explain little")
     return lines
+
+
+def _interval(facts: Facts) -> str:
+    """Return the 95 % interval of the error on left-out samples."""
+    low, high = error_interval(facts["loo_error"], facts["samples"])
+    return f"(95 %: {interval_text(low, high)})"
 
 
 def _line(what: str, value: str, more: str = "") -> str:
@@ -427,12 +444,13 @@ def _evaluated(
         "samples": len(wrong),
         "error": float(wrong.mean()),
         "error_bound": clopper_pearson(int(wrong.sum()), len(wrong), 0.95),
+        "majority_error": 1 - float(np.bincount(y[known]).max() / len(wrong)),
         **asdict(measures),
     }
 
 
 def _evaluated_lines(judged: Facts) -> list[str]:
-    bound = f"(95 %: at most {at_most(judged['error_bound'], 1)} on others)"
+    bound = at_most(judged["error_bound"], 1)
     head = (
         f"On {number_of(judged['samples'], 'sample')} with a known class; valid for "
         "others if these are a random sample of them and were not used in training"
@@ -444,7 +462,9 @@ def _evaluated_lines(judged: Facts) -> list[str]:
         )
     return [
         wrapped(f"{head}:"),
-        _line("error", percent(judged["error"]), bound),
+        _line("error", percent(judged["error"])),
+        _line("error at most, 95 % confidence", bound, QUOTE),
+        _line(_GUESSING, percent(judged["majority_error"])),
         *measured_lines(judged),
     ]
 
