@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import io
 import pickle
+from dataclasses import replace
 from html.parser import HTMLParser
 from itertools import product
 
@@ -260,11 +261,11 @@ def test_what_rounding_costs_is_said():
     assert f"Not listed, because all points are 0: {', '.join(unused)}." in text
     assert "Always answering 'democrat' is wrong on 38.6 %." in text
     assert "Error to expect" not in text
-    told = " ".join(str(card.with_errors(error_table(clf.certificate_))).split())
+    told = " ".join(str(replace(card, errors=error_table(clf.certificate_))).split())
     assert "Error to expect of the model before rounding: 4.6 % (95 %" in told
     tested = certify(clf, X, y)
     errors = error_table(clf.certificate_, heldout=tested)
-    told = " ".join(str(card.with_errors(errors)).split())
+    told = " ".join(str(replace(card, errors=errors)).split())
     bound = at_most(tested.sampled_error, 1)
     assert f"before rounding is wrong on at most {bound} of the population" in told
     m = renyi.Marginals.from_data(X, y)

@@ -198,15 +198,16 @@ class Certificate:
     >>> import renyi
     >>> X, y = renyi.datasets.load("votes")
     >>> print(renyi.RenyiClassifier().fit(X, y).certificate_)
-      Error to expect on new rows            4.6 %   (95 % interval 2.8 to 7.0 %)
-        always answering 'democrat'         38.6 %
-        best single column, 'physician-fee-freeze'   4.4 %
+      Error to expect on new rows     4.6 %   (95 % interval 2.8 to 7.0 %)
+        always answering 'democrat'  38.6 %
+        best single column            4.4 %   'physician-fee-freeze'
       An estimate by leave-one-out. It assumes new rows from the same source.
     <BLANKLINE>
     Guarantee: wrong on at most 12.2 % of any population with the same pair counts,
       however the columns interact beyond pairs. Proved.
       Smaller guarantees for the same scorecard:
-        6.2 %    answer at random where unsure: rule="sharp"
+        6.2 %    with rule="sharp", which answers at random where unsure (more
+                 errors to expect)
         exact    takes minutes: certify(model, marginals, level="exact")
     """
 

@@ -101,7 +101,7 @@ class IntegerScorecard:
     before, certificate : Certificate
         Guarantees before and after rounding, for the same pair counts.
     errors : ErrorTable or None
-        What is known about the error of the model before rounding; see `with_errors`.
+        What is known about the error of the model before rounding, to be printed.
 
     See Also
     --------
@@ -131,10 +131,6 @@ class IntegerScorecard:
     before: Certificate
     certificate: Certificate
     errors: ErrorTable | None = None
-
-    def with_errors(self, errors: ErrorTable) -> IntegerScorecard:
-        """Return the card with the error figures of the model before rounding."""
-        return replace(self, errors=errors)
 
     @property
     def cost(self) -> float:

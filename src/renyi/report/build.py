@@ -15,6 +15,7 @@ With t = 1/K + score (of two classes [1/2 − s, 1/2 + s]), probabilities are
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -103,7 +104,7 @@ def report(
     if card is None and m is not None:
         card = _integer_card(scorecard, m)
     if card is not None and card.errors is None:
-        card = card.with_errors(errors)
+        card = replace(card, errors=errors)
     ranking: list[str] = []
     if counted is not None and not counted.doubtful and _beats_a_coin(counted):
         ranking = ranking_lines(counted)
