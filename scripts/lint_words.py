@@ -1,14 +1,13 @@
 """Find words and sentences that a reader would stumble over.
 
-    python scripts/lint_words.py [--all] [PATH...]
+    python scripts/lint_words.py [PATH...]
 
 The script reads README, CHANGELOG, CONTRIBUTING, SECURITY, the pages of the
 documentation, and the docstrings, comments and texts (messages, help) of the package.
 It looks for the words in `WORDS`, each with what to write instead, and for sentences
 that are too long. Code in backticks, literal blocks and doctests are not read.
 
-The script fails if it finds anything outside `NOT_YET`. With ``--all`` it also prints
-the findings there, and how many there are in each room. With paths it reads these only.
+The script fails if it finds anything. With paths it reads these only.
 """
 
 from __future__ import annotations
@@ -19,7 +18,6 @@ import io
 import re
 import sys
 import tokenize
-from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -27,6 +25,8 @@ ROOT = Path(__file__).parents[1]
 PAGES = (
     "README.md",
     "CHANGELOG.md",
+    "CONTRIBUTING.md",
+    "SECURITY.md",
     "benchmarks/README.md",
     "experiments/README.md",
 )
@@ -66,24 +66,6 @@ WORDS = {  # pattern: what to write instead
 }
 
 EXCEPTIONS = {  # text in which a finding is right: why it may stay
-}
-
-NOT_YET = {  # paths that are not clean yet; to be emptied
-    "src/renyi/certificates",
-    "src/renyi/certification.py",
-    "src/renyi/cli/certify.py",
-    "src/renyi/cli/compare.py",
-    "src/renyi/cli/fit.py",
-    "src/renyi/cli/fit_text.py",
-    "src/renyi/cli/inputs.py",
-    "src/renyi/cli/output.py",
-    "src/renyi/cli/predict.py",
-    "src/renyi/cli/select.py",
-    "src/renyi/cli/streams.py",
-    "src/renyi/encoding",
-    "src/renyi/fitting.py",
-    "src/renyi/report",
-    "src/renyi/sources",
 }
 
 _SKIPPED = r"\.\. (code-block|math|toctree|image|figure|autosummary|raw|plot|literal)"
@@ -208,39 +190,26 @@ def findings(path: Path) -> Iterator[str]:
                 yield f"{name}:{line}: {length} words: {sentence[:60]} …"
 
 
-def room(path: Path) -> str:
-    """Return the part of the repository that a file belongs to."""
-    parts = path.relative_to(ROOT).parts
-    return "/".join(parts[: 3 if parts[0] == "src" else 2])
-
-
 def main() -> int:
-    """Print the findings; return 1 if there are any outside `NOT_YET`."""
+    """Print the findings; return 1 if there are any."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("paths", nargs="*", type=Path)
-    parser.add_argument("--all", action="store_true", help="also in what is not clean")
     options = parser.parse_args()
     pages = [ROOT / page for page in PAGES] + [*(ROOT / "docs").rglob("*.rst")]
     made = ("docs/_", "docs/generated", "docs/auto_examples", "docs/sg_")
     paths = [*pages, *(ROOT / "src").rglob("*.py")]
     asked = [path.resolve() for path in options.paths]
-    rooms: Counter[str] = Counter()
     failed = False
     for path in sorted(paths):
         name = path.relative_to(ROOT).as_posix()
         if name.startswith(made):
             continue
-        later = any(f"{name}/".startswith(f"{other}/") for other in NOT_YET)
         wanted = any(path == one or one in path.parents for one in asked)
-        if not wanted if asked else later and not options.all:
+        if asked and not wanted:
             continue
         lines = list(findings(path))
         failed = failed or bool(lines)
-        rooms[room(path)] += len(lines)
         print("\n".join(lines), end="\n" if lines else "")
-    if options.all:
-        for name, number in rooms.most_common():
-            print(f"{number:6}  {name}")
     return int(failed)
 
 

@@ -1,4 +1,4 @@
-r"""Certification: the worst error a model can have, from the cheap to the exact.
+r"""Certification: the guarantee of a model, from the cheap to the exact.
 
 Resting on **marginals**, the bound holds for *every* distribution that has them. It is
 found in steps, each computed once: the closed form, the pairs within each class where
@@ -9,9 +9,9 @@ worst case (`renyi.robust.worst`). Of the marginals a model was trained on it is
 Resting on **held-out rows**, it holds with a stated confidence for every distribution
 with the marginals of the population that they were drawn from
 (`renyi.certificates.heldout`). So it does for a model made of two, each of which was
-trained on one half of the rows and judged on the other.
+trained on one half of the rows and evaluated on the other.
 
-`bound_report` puts beside a model what *any* rule could promise: always the most
+`bound_report` compares a model with the guarantees of *any* rule: always the most
 frequent class, the best single feature, the rule of the polynomial program, and the
 minimax error e*.
 """
@@ -159,10 +159,13 @@ def certify(
     separable: bool = False,
     progress: Callable[[Any], None] | None = None,
 ) -> Certificate:
-    """Worst error of a model over every distribution with the marginals m.
+    """Bound the error of a model, from pair counts or from rows it has not seen.
 
-    With rows and their classes instead of marginals: over every distribution with the
-    marginals of the population that the rows were drawn from, at some confidence.
+    From `Marginals`, the bound is a guarantee: it covers every population with these
+    pair counts, however the columns interact beyond pairs. From rows and their classes,
+    it has a confidence, and covers the population that the rows come from. A second,
+    larger figure covers every population with the same pair frequencies. If you have
+    rows that were not used in training, quote the bound from these.
 
     Parameters
     ----------
@@ -171,15 +174,15 @@ def certify(
     m : Marginals, or frame or array of rows
         Marginals of the training rows or of any others. Features are matched by name,
         labels as `predict` takes them; merged labels that the model tells apart are an
-        error. Rows must be independent of each other and not used in training; a
-        warning tells if their counts are those of the training rows.
+        error. Rows must be independent of each other and not used in training. A
+        warning says if their counts are those of the training rows.
     y : sequence of labels, optional
         Classes of the rows. A row whose class the model does not know counts as an
         error, and a note of the certificate says how many there are.
     level : {"closed", "lp", "exact"}
-        How far to go for the model's own rule: the closed form, and the bound by pairs
-        within the classes where m has them; a linear program; the exact worst case.
-        The last two need the extra ``exact``.
+        How far to go for the model's own rule: the closed form, a linear program, or
+        the exact worst case. The closed form uses pairs within the classes where m has
+        them. The last two need the extra ``exact``.
     confidence : float, optional
         Confidence of each bound from rows; 0.95 by default.
     time_limit : float, optional
@@ -188,7 +191,17 @@ def certify(
     separable : bool, default=False
         Whether to look into γ = θ, see `renyi.separable`.
     progress : callable, optional
-        Told how the search for the exact worst case goes, see `renyi.worst_case`.
+        Called during the search for the exact worst case, see `renyi.worst_case`.
+
+    Returns
+    -------
+    Certificate
+
+    See Also
+    --------
+    Certificate : The figures, and how to read them.
+    worst_case : The population with the largest error of a model.
+    minimax : The smallest guarantee of any rule.
 
     Examples
     --------
@@ -248,7 +261,7 @@ def bound_report(
     time_limit: float | None = None,
     progress: Report | None = None,
 ) -> BoundReport:
-    """Bound the worst error of a model up to a level, and what any rule could promise.
+    """Bound the error of a model up to a level, and the guarantees of any rule.
 
     Half of the time that the cheap bounds leave is for e*; the worst case of the model
     gets the rest, and what e* did not need. Ctrl-C ends the search under way and keeps
@@ -360,7 +373,7 @@ def _with_worst(
     return replace(known, steps=(*known.steps, step), bounds=bounds), worst
 
 
-# ---- what any rule could promise
+# ---- what any rule could guarantee
 
 
 def simple_rules(m: Marginals) -> list[Step]:
@@ -380,7 +393,7 @@ def _promise(
     time_limit: float | None,
     progress: Callable[[Any], None] | None,
 ) -> MinimaxResult:
-    """Add what the rule of a minimax program promises; an interrupt goes on."""
+    """Add the guarantee of a minimax program's rule; raise an interrupt again."""
     from renyi.robust.minimax_problem import minimax
 
     result = minimax(m, method=method, time_limit=time_limit, progress=progress)
@@ -488,8 +501,8 @@ def _has_training_counts(
 ) -> bool:
     """Whether the rows have the counts of the training rows.
 
-    Few rows of another sample may have them by chance, so this is no proof. Without a
-    digest of the training data the counts of each category are all there is.
+    Few rows of another sample may have them by chance, so this is not a proof. Without
+    a digest of the training data, the counts of each category are all there is.
     """
     columns = card.encoder.columns
     if rows.unknown or (rows.codes >= columns.sizes[:, None]).any():

@@ -44,7 +44,7 @@ from renyi.counting.sparse_counts import Table
 from renyi.encoding import rules as column_rules
 from renyi.encoding.columns import Column, Label, Levels, numbered_names
 from renyi.encoding.encoder import Encoder, check_usable
-from renyi.encoding.rows import RowSample, TrainingRows
+from renyi.encoding.rows import SAMPLE, RowSample, TrainingRows
 from renyi.marginals.consistency import check_possible, class_pairs
 from renyi.marginals.file import DataDigest, class_digest
 from renyi.marginals.marginals import Marginals, count_rows
@@ -67,6 +67,8 @@ Seed: TypeAlias = int | np.random.RandomState | None
 _WEIGHING = "Weighing the classes"
 
 OBJECTIVES = ("error", "ranking")
+_FOLDS = 10
+_FOLD_ROWS = 400  # by K² coefficients of a calibration: with more, no folds
 _EPS = float(np.finfo(np.float64).eps)
 
 
@@ -137,13 +139,6 @@ class ScoredRows(NamedTuple):
     score_error: float
 
 
-class Calibrated(NamedTuple):
-    """A calibrated scorecard, and the choice of alpha with its left-out error."""
-
-    scorecard: Scorecard
-    choice: AlphaChoice
-
-
 @dataclass(frozen=True, eq=False)
 class Fit:
     """A trained model: its scorecard, how alpha was chosen, and what certifies it.
@@ -179,6 +174,8 @@ class Fit:
         Those of a model file, or of two halves of the rows.
     heldout : Certificate or None
         What rows prove that were held out of the training.
+    fold_rows : TrainingRows or None
+        The rows, where a calibration that decides is judged by folds.
     """
 
     settings: Settings
@@ -196,6 +193,7 @@ class Fit:
     stored_certificate: Certificate | None = None
     stored_digest: DataDigest | None = None
     heldout: Certificate | None = None
+    fold_rows: TrainingRows | None = None
 
     def __reduce__(self) -> tuple[Callable[..., Fit], tuple[Any, ...]]:
         """Pickle what the model file contains."""
@@ -229,30 +227,47 @@ class Fit:
         """The classes."""
         return column_rules.class_array(self.points.classes)
 
-    @property
+    @cached_property
     def scorecard_(self) -> Scorecard:
         """The model as a table of points, calibrated."""
-        return self._calibrated.scorecard
-
-    @property
-    def alpha_choice_(self) -> AlphaChoice:
-        """How alpha was chosen."""
-        return self._calibrated.choice
-
-    @cached_property
-    def _calibrated(self) -> Calibrated:
-        """The scorecard with its calibration, and the left-out error of its answers."""
         calibration = self._calibration()
         if calibration is None:
-            return Calibrated(self.points, self.choice)
+            return self.points
+        return replace(self.points, calibration=calibration)
+
+    @cached_property
+    def alpha_choice_(self) -> AlphaChoice:
+        """How alpha was chosen, with the left-out error of the calibrated answers."""
         choice = self.choice
         rows = self.left_out
-        moved = calibration.moves_decisions
-        if moved and rows is not None and choice.error is not None:
-            answers = rules.decide(calibration.of(rows.scores))
-            error = rows.sample_weight @ (answers != rows.y) / rows.sample_weight.sum()
-            choice = replace(choice, error=float(error))
-        return Calibrated(replace(self.points, calibration=calibration), choice)
+        calibration = self.scorecard_.calibration
+        moved = calibration is not None and calibration.moves_decisions
+        if not moved or rows is None or choice.error is None:
+            return choice
+        assert calibration is not None
+        answers = rules.decide(calibration.of(rows.scores))
+        error = rows.sample_weight @ (answers != rows.y) / rows.sample_weight.sum()
+        return replace(choice, error=float(error))
+
+    @cached_property
+    def _answered(self) -> LeftOut | None:
+        """The left-out rows, with the scores of folds where a calibration decides.
+
+        The calibration was fitted to the left-out scores, each of which depends on the
+        class of its row. So with few rows, answers by it would look too good.
+        """
+        rows = self.left_out
+        calibration = self.scorecard_.calibration
+        if (
+            self.fold_rows is None
+            or rows is None
+            or calibration is None
+            or not calibration.moves_decisions
+        ):
+            return rows
+        return rows._replace(
+            mapped=_fold_scores(self.fold_rows, self.settings, self.choice.alpha)
+        )
 
     def _calibration(self) -> Calibration | None:
         rows = self.left_out
@@ -337,8 +352,8 @@ class Fit:
         if majority is None or majority[0] not in labels or not 0 < majority[1] < 1:
             raise InputError(
                 "{prevalence} cannot be applied: this model does not store the shares "
-                "of the classes in training, as is the case for the mean of two "
-                "halves: train one model on all rows.",
+                "of the classes in training. The mean of two halves never does: train "
+                "one model on all rows.",
                 prevalence=prevalence,
             )
         label, others = majority
@@ -353,7 +368,7 @@ class Fit:
 
     @cached_property
     def certificate_(self) -> Certificate:
-        """Worst error of the model on every population with its pair counts."""
+        """Guarantee of the model, on every population with its pair counts."""
         if self.stored_certificate is not None:
             # A model file has the bounds of all rules, the steps of one.
             return self.stored_certificate.of_rule(self.rule)
@@ -361,8 +376,11 @@ class Fit:
         notes = self.notes
         if self.settings.class_weight is not None:
             notes = (("class-weight", text.CLASS_WEIGHT), *notes)
-        if self.left_out is not None and not self.left_out.complete:
+        rows = self._answered
+        if rows is not None and not rows.complete:
             notes = (*notes, ("no-left-out", text.NO_LEFT_OUT))
+        elif rows is not None and rows.mapped is not None and self.rule == "map":
+            notes = (*notes, ("folds", text.FOLDS))
         return certificate(
             self._closed_form(),
             self.scorecard_,
@@ -376,16 +394,16 @@ class Fit:
     @property
     def left_out_error(self) -> LeftOutError | None:
         """Error of the model's rule on left-out rows; None without rows."""
-        if self.left_out is None:
+        if self._answered is None:
             return None
-        return left_out_error(self.left_out, self.scorecard_, self.rule)
+        return left_out_error(self._answered, self.scorecard_, self.rule)
 
     @property
     def left_out_details(self) -> dict[str, Any] | None:
         """Errors by class, AUC and log loss on left-out rows; None without rows."""
-        if self.left_out is None or self.left_out_error is None:
+        if self._answered is None or self.left_out_error is None:
             return None
-        return left_out_details(self.left_out, self.scorecard_, self.rule)
+        return left_out_details(self._answered, self.scorecard_, self.rule)
 
     def _closed_form(self) -> ClosedForm:
         card = self.scorecard_
@@ -564,7 +582,7 @@ def check_counts(m: Marginals, settings: Settings) -> None:
 def uses_rows(
     n: float, effective_n: float, n_indicators: int, n_classes: int, settings: Settings
 ) -> bool:
-    """Whether n rows tell more than their counts do."""
+    """Whether n rows contain more than their counts do, for this training."""
     few = n < n_indicators
     return few or ridge.worthwhile(effective_n, n_indicators, n_classes, settings.alpha)
 
@@ -696,6 +714,7 @@ def _fit_primal(
         left_out=left_out,
         leverage=float(np.mean(solution.leverage)),
         pairs=pairs,
+        fold_rows=None if sample is None else _rows_for_folds(sample, n),
     )
 
 
@@ -751,7 +770,36 @@ def _fit_dual(
         leverage=float(np.mean(dual.fit.leverage)),
         pairs=pairs,
         rows=ScoredRows(dual.scores, rows.y, weights, counts, dual.score_error),
+        fold_rows=_rows_for_folds(rows, rows.effective_n),
     )
+
+
+def _rows_for_folds(rows: TrainingRows, n: float) -> TrainingRows | None:
+    """Return the rows to split in folds; None for a sample, two classes, many rows.
+
+    Many rows fit the few coefficients of a calibration nearly without optimism.
+    """
+    K = len(rows.target.categories)
+    whole = rows.effective_n >= (1 - 1e-9) * n
+    few = len(rows.y) <= min(SAMPLE, _FOLD_ROWS * K * K)
+    return rows if K > 2 and whole and few else None
+
+
+def _fold_scores(rows: TrainingRows, settings: Settings, alpha: float) -> Floats:
+    """Return the calibrated scores of each row by a model of the other folds."""
+    n = len(rows.y)
+    K = len(rows.target.categories)
+    fold = np.random.default_rng(0).permutation(n) % _FOLDS
+    scores = np.zeros((n, K))
+    for k in range(min(_FOLDS, n)):
+        own = fold == k
+        card = fit_rows(rows.part(~own), replace(settings, alpha=alpha)).scorecard_
+        calibration = card.calibration
+        slope = 1.0
+        if calibration is not None and not calibration.moves_decisions:
+            slope = float(calibration.slope)
+        scores[own] = slope * card.mapped.scores(rows.part(own).codes)
+    return scores
 
 
 def _ranking_dual(

@@ -246,7 +246,7 @@ def test_minimax_of_a_file(good: Callable[..., Done]) -> None:
     done = good("minimax", name, "--target", "party", "--worst", "w.csv")
     text = flat(done.out)
     assert (
-        f"Its rule is wrong on at most {at_most(result.upper)} of any population with "
+        f"This rule is wrong on at most {at_most(result.upper)} of any population with "
         f"these pair counts. No model can guarantee less than {at_least(result.lower)}."
     ) in text
     assert "by 'physician-fee-freeze' alone" in text
@@ -297,7 +297,7 @@ def test_pairs_within_the_classes_lower_the_minimax(good: Callable[..., Done]) -
     assert (pairs["class_conditional"], inner["class_conditional"]) == (False, True)
     assert (pairs["lower"], pairs["status"]) == (None, "bounded")
     text = good(*argv, "--class-conditional").out
-    assert "pairs of columns within each class" in text
+    assert "pair counts within each class" in text
     assert "can guarantee less" not in text
     assert "Next: renyi minimax votes --class-conditional --level exact" in text
 

@@ -87,7 +87,7 @@ def test_the_first_rows_are_shown_and_unseen_cells_named(
     assert done.out.count("total") == 3
     assert "The first 3 rows. Another: --row N; all: --out FILE.csv" in done.out
     assert re.search(r"colour +\(unseen\)", done.out)
-    assert "1 cell holds a label unseen in training, in 'colour'" in done.err
+    assert "1 cell has a label unseen in training, in 'colour'" in done.err
 
 
 def test_points_of_many_classes_are_those_of_the_answer(

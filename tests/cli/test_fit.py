@@ -309,7 +309,7 @@ def test_target_that_is_no_class(bad: Callable[..., str]) -> None:
 
 def test_no_usable_column(bad: Callable[..., str]) -> None:
     frame = table()[["y"]]
-    assert "no column beside the target 'y'" in bad("fit", save(frame), *FIT)
+    assert "no column but the target 'y'" in bad("fit", save(frame), *FIT)
     message = bad("fit", save(frame.assign(same=1, gone="?")), *FIT)
     assert "No usable column is left in t.csv" in message
     assert "'same', 'gone'" in message

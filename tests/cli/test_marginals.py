@@ -71,7 +71,7 @@ def test_show(good: Callable[..., Done]) -> None:
     said, cells = good("marginals", "show", "v.renyi").out, np.triu(m.counts)
     assert said.startswith(f"{m}\nOf {(cells > 0).sum():,} counts")
     assert f"{((cells > 0) & (cells < 10)).sum():,} are below 10" in said
-    assert f"{(cells == 1).sum():,} of them 1." in said
+    assert f"{(cells == 1).sum():,} of these are 1." in said
     pair = ("--pair", "crime", "party")
     block = m.block("crime", "party")
     assert good("marginals", "show", "v.renyi", *pair).out.strip() == block.to_string()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -10,6 +11,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from renyi.formatting import percent
 from support.commandline import Run, save, table
 from support.studies import codes, save_study
 
@@ -143,7 +145,7 @@ def test_minimax_states_its_promise_once(run: Run) -> None:
     save(table()[["colour", "size", "y"]])
     done = run("minimax", "t.csv", "--target", "y", "--level", "exact")
     assert done.code == 0
-    end = done.out[done.out.index("Its rule is wrong") :]
+    end = done.out[done.out.index("This rule is wrong") :]
     assert end.count("at most") == 1
 
 
@@ -209,8 +211,8 @@ def test_weights_are_told_from_rows(run: Run) -> None:
         done = run(*command, "weighted.json", "--rows", "new.csv")
         assert done.code == 0 and "trained on weighted rows" in done.err
         assert "weighted" not in run(*command, "plain.json", "--rows", "new.csv").err
-    assert "of them below 2." in run("marginals", "show", "weighted.renyi").out
-    assert "of them 1." in run("marginals", "show", "plain.renyi").out
+    assert "of these are below 2." in run("marginals", "show", "weighted.renyi").out
+    assert "of these are 1." in run("marginals", "show", "plain.renyi").out
 
 
 def test_points_of_three_classes_are_refused_before_counts_are_asked_for(
@@ -338,3 +340,20 @@ def test_a_header_that_may_be_data_is_noted(run: Run) -> None:
         "add a row of names if the first row is data"
         in run("fit", "h.csv", "--target", "y").err
     )
+
+
+def test_a_class_that_is_mostly_missed_is_named(run: Run) -> None:
+    rng = np.random.default_rng(0)
+    a = rng.integers(0, 2, 600)
+    y = rng.random(600) < np.where(a, 0.4, 0.05)
+    frame = pd.DataFrame({"a": a, "b": rng.integers(0, 3, 600), "y": y}).astype(str)
+    argv = ("fit", save(frame), "--target", "y")
+    told = json.loads(run(*argv, "--json").out)["left_out"]["by_class"]
+    (missed,) = (each["error"] for each in told if each["class"] == "True")
+    assert missed > 0.6
+    text = " ".join(run(*argv).out.split())
+    assert f"'True' is missed on {percent(missed)} of its rows." in text
+    assert "see --objective ranking and --class-weight balanced" in text
+    balanced = " ".join(run(*argv, "--class-weight", "balanced").out.split())
+    assert "No better than always" in balanced and "see --" not in balanced
+    assert "is missed on" not in run("fit", "votes").out

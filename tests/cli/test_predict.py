@@ -98,7 +98,7 @@ def test_predict_ignores_extra_columns_with_one_note(
     notes = [line for line in done.err.splitlines() if line.startswith("note")]
     assert notes == [
         "note: Ignored 1 column that the model does not use: 'more'.",
-        "note: 200 cells hold labels unseen in training, in "
+        "note: 200 cells have labels unseen in training, in "
         "'colour'; they count as the mean of their column.",
     ]
     assert "error rate" not in done.err
@@ -108,9 +108,9 @@ def test_unseen_labels_are_counted_as_cells_whatever_the_order() -> None:
     X = pd.DataFrame({"a": list("xyxy"), "b": list("ppqq"), "c": list("uvvu")})
     clf = RenyiClassifier(order=2, alpha=0.1).fit(X, [0, 1, 0, 1])
     new = pa.table({"a": ["x", "z"], "b": ["r", "s"], "c": ["u", "u"]})
-    with pytest.warns(UserWarning, match="^3 cells hold .* most of them in 'b'; they"):
+    with pytest.warns(UserWarning, match="^3 cells have .* most of them in 'b'; they"):
         warn_of_unseen(clf, unseen_cells(clf, new))
-    with pytest.warns(UserWarning, match="^1 cell holds a label .* in 'b'; it counts"):
+    with pytest.warns(UserWarning, match="^1 cell has a label .* in 'b'; it counts"):
         one = pa.table({"a": ["x"], "b": ["r"], "c": ["u"]})
         warn_of_unseen(clf, unseen_cells(clf, one))
     with warnings.catch_warnings():
@@ -132,7 +132,7 @@ def test_empty_cells_are_told_apart_from_unseen_labels(
     assert notes == [
         "81 empty cells in 'length', where training had none; they count as the mean "
         "of the column.",
-        "2 cells hold labels unseen in training, in 'colour'; they count as the mean "
+        "2 cells have labels unseen in training, in 'colour'; they count as the mean "
         "of their column.",
     ]
     new.loc[:0, "colour"] = "?"

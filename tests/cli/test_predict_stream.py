@@ -85,7 +85,7 @@ def test_batches_change_no_answer(
     request.getfixturevalue("small_batches")
     parts = good(*common, "--out", f"parts.{out}")
     assert parts.err == whole.err.replace("whole", "parts")
-    assert "cells hold labels unseen in training, in" in parts.err
+    assert "cells have labels unseen in training, in" in parts.err
     assert "1 of these has a class unknown to the model; 2 more have no" in parts.err
     assert good(*common).out == printed
     if out != "parquet":

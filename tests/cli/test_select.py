@@ -99,7 +99,7 @@ def test_penalty_and_certified_error(good: Callable[..., Done]) -> None:
     assert done["selected"] == ["physician-fee-freeze"]
     done = good("select", "votes", "--max-error", "0.14", "--json").json
     assert done["certificate"]["bounds"]["map"] <= 0.14
-    assert "certified to err at most 14 %" in done["why"]
+    assert "with a guarantee of at most 14 %" in done["why"]
 
 
 def test_pairs_of_columns(good: Callable[..., Done]) -> None:

@@ -164,7 +164,7 @@ def test_columns_that_cannot_be_what_they_are_asked_for(
         *argv, "--weight", "y"
     )
     message = bad(*argv, "--weight", "w", "--drop", "colour")
-    assert "no column beside the target 'y'" in message
+    assert "no column but the target 'y'" in message
     assert not Path("x.renyi").exists()
 
 

@@ -114,7 +114,7 @@ def test_frames_of_polars():
     test_columns_of_other_types(pl.DataFrame({"c": [1, None, 3]}), [1, None, 3])
     test_columns_of_other_types(pl.DataFrame({"c": [True, None]}), [True, None])
     test_one_dimension_is_refused(pl.Series([1, 2]))
-    with pytest.raises(TypeError, match=r"Column 'c' has the type .*cast it"):
+    with pytest.raises(TypeError, match=r"Column 'c' has the type .*Cast it"):
         cells(pl.DataFrame({"c": [{"a": 1}]}))
 
 
@@ -193,7 +193,7 @@ def test_one_dimension_is_refused(table):
         (np.zeros((2, 1), "i4,i4"), TypeError, "Structured arrays"),
         (np.array([[{"a": 1}], [2]], object), TypeError, "string or a number"),
         (np.array([[[1], 2]], object), TypeError, "string or a number"),
-        (pa.table({"c": [[1], [2]]}), TypeError, "'c' has the type .*cast it"),
+        (pa.table({"c": [[1], [2]]}), TypeError, "'c' has the type .*Cast it"),
     ],
     ids=lambda value: value if isinstance(value, str) else None,
 )

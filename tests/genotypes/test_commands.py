@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.stats import beta
 
 from renyi.genotypes.commands import measured_lines
 from support.studies import codes, needs_plink2, plink2, save_pgen, save_study
@@ -45,6 +46,26 @@ def test_fit_says_what_was_loaded_left_and_learned(good, study):
     assert "Command: renyi genotypes fit study.bed --maf 0.05 --out run1" in log
     assert done.out.strip() in log
     assert "%" not in Path("run1.json").read_text()
+
+
+def test_errors_have_an_interval_a_bound_to_quote_and_the_baseline(good, study):
+    facts = good("genotypes", "fit", study, "--json").json
+    wrong = round(60 * facts["loo_error"])
+    low = beta.ppf(0.025, wrong, 61 - wrong)
+    high = beta.ppf(0.975, wrong + 1, 60 - wrong)
+    text = good("genotypes", "fit", study, "--out", "run1").out
+    assert f"(95 %: {100 * low:.1f} to {100 * high:.1f} %)" in text
+    fam = pd.read_csv("study.fam", sep=r"\s+", header=None)
+    fam.loc[25:29, 5] = 2  # 25 controls, 35 cases
+    fam.to_csv("study.fam", sep="\t", header=False, index=False)
+    argv = ("genotypes", "predict", "run1.json", study)
+    answers = good(*argv, "--json").json["answers"]
+    wrong = sum(int(a["prediction"]) != c for a, c in zip(answers, fam[5], strict=True))
+    most = beta.ppf(0.95, wrong + 1, 60 - wrong)
+    told = " ".join(good(*argv, "--out", "a.tsv").err.split())
+    bound = f"{np.ceil(1000 * most) / 10:.1f} % <- quote this"
+    assert f"error at most, 95 % confidence {bound}" in told
+    assert "error of guessing the larger class 41.7 %" in told
 
 
 def test_facts_as_json(good, study):

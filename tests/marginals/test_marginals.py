@@ -401,9 +401,9 @@ def test_selection_of_nonsense():
         ({"sample_weight": [1, -1, "x"]}, "The weight of row 1 .*is -1"),
         ({"sample_weight": ["1", "1", " "]}, "The weight of row 2 .*is missing"),
         ({"sample_weight": [1, pd.NA, 1]}, "The weight of row 1 .*is missing"),
-        ({"X": np.zeros((3, 0))}, "no column beside the target 'y'"),
-        ({"X": [[], [], []]}, "no column beside the target 'y'"),
-        ({"X": pd.DataFrame(index=range(3))}, "no column beside the target 'y'"),
+        ({"X": np.zeros((3, 0))}, "no column but the target 'y'"),
+        ({"X": [[], [], []]}, "no column but the target 'y'"),
+        ({"X": pd.DataFrame(index=range(3))}, "no column but the target 'y'"),
         ({"X": np.zeros((0, 2)), "y": []}, "no rows to count"),
         ({"X": [], "y": []}, "no rows to count"),
         ({"sample_weight": [0, 0, 0]}, "All weights are zero"),
@@ -416,7 +416,7 @@ def test_bad_rows_are_refused(arguments, words):
 
 
 def test_target_alone_and_twins_are_refused():
-    with pytest.raises(ValueError, match="no column beside the target 'y'"):
+    with pytest.raises(ValueError, match="no column but the target 'y'"):
         Marginals.from_data(pd.DataFrame({"y": [0, 1]}), target="y")
     twins = pa.table([[0], [1], [2]], names=["y", "a", "a"])
     for table in (twins, twins.to_pandas()):

@@ -259,7 +259,7 @@ def test_refusal_names_the_column(name: str, role: str, tmp_path: Path) -> None:
     wanted = "Column 'x'" if role == "feature" else "Column 'y'"
     for road, convert in ROADS.items():
         if name not in LOST.get(road, ()):
-            with pytest.raises(TypeError, match=f"{wanted} has the type .*cast it"):
+            with pytest.raises(TypeError, match=f"{wanted} has the type .*Cast it"):
                 convert(table, tmp_path)()
 
 

@@ -149,7 +149,7 @@ def test_names_that_match_nothing(tmp_path: Path) -> None:
     (tmp_path / "visits.csv").write_text(text(5))
     refused(tmp_path / "visit-*.csv", r"No file matches '.*visit-\*\.csv'")
     refused(tmp_path / "vsits.csv", "no file .*did you mean .*visits.csv")
-    refused(tmp_path, "folder .* holds no Parquet file")
+    refused(tmp_path, "folder .* contains no Parquet file")
     refused([], "give at least one")
     refused([tmp_path / "visits.csv"] * 2, r"visits\.csv is named twice")
     refused([tmp_path / "visits.csv", tmp_path / "v*.csv"], "named twice")

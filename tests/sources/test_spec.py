@@ -31,7 +31,7 @@ SCHEMA = pa.schema(
         (SCHEMA, {"target": "y", "weight": "z"}, "no column 'z' of weights"),
         (SCHEMA, {"target": "y", "weight": "y"}, "cannot be the weight too"),
         (SCHEMA, {"target": "y", "encoder": Encoder(numeric=["z"])}, "numeric names"),
-        (pa.schema({"y": pa.string()}), {"target": "y"}, "no column beside the target"),
+        (pa.schema({"y": pa.string()}), {"target": "y"}, "no column but the target"),
         (
             pa.schema([("a", pa.int8()), ("a", pa.int8()), ("y", pa.int8())]),
             {"target": "y"},
@@ -53,7 +53,7 @@ def test_lacking_columns_of_a_fitted_encoder_are_named() -> None:
 
 def test_nested_columns_are_named() -> None:
     schema = pa.schema({"a": pa.list_(pa.int8()), "y": pa.string()})
-    with pytest.raises(TypeError, match="Column 'a' has the type list.*cast it"):
+    with pytest.raises(TypeError, match="Column 'a' has the type list.*Cast it"):
         CountSpec.of(schema, "y")
 
 

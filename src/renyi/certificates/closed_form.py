@@ -1,7 +1,7 @@
 r"""The closed form: bounds on a model's error that need its moments alone.
 
-For any scores, with t_y = 1/K + s_y the estimates and B = E‖t − e_Y‖² (the same number
-for every distribution with the given marginals), the worst case over all of them is
+For any scores, let t_y = 1/K + s_y be the estimates and B = E‖t − e_Y‖². Every
+distribution with the given marginals has the same B. Over all of them, the error is
 
 * for the rules renyi and sharp at most ``B = 2γ``;
 * for map at most ``2[1 − 1/K − (E[t_Y − t̄])₊² / E‖t − t̄·1‖²] ≤ 4γ``, t̄ the mean of
@@ -9,13 +9,13 @@ for every distribution with the given marginals), the worst case over all of the
   Where a calibration moves decisions, the moments are those of the mapped scores.
 
 *Rounding.* Adding g to all points of one feature and −g to another's changes no score,
-but a large g would drown the moments: each feature's mean is first moved to the
+but a large g would drown the moments. So each feature's mean is first moved to the
 intercept. Sums of d points in floating point are still off by up to ε, a few d units in
-the last place of Σ_i max|points_i|, in `predict` as here. The bounds therefore speak of
+the last place of Σ_i max|points_i|, in `predict` as here. The bounds therefore hold for
 every t' with |t' − t| ≤ ε at each class: (E‖t' − e_Y‖²)^½ ≤ B^½ + K^½ε, and so on.
 
 **Pairs within each class** P(X_i, X_j, Y) give the means and covariances of the scores
-within each class. At a row of class y the rule map errs only if some difference
+within each class. At a row of class y the rule map is wrong only if some difference
 ``u_k = t_y − t_k`` is not positive. Let m > 0 and V be mean and covariance of u within
 the class, R any positive definite matrix with unit diagonal, a ≥ 0, and v the vector
 with entries ``a_k u_k − 1``. If u_k ≤ 0 then ``vᵀR⁻¹v ≥ v_k² / R_kk ≥ 1`` (Cauchy and
@@ -81,7 +81,7 @@ class ScoreMoments(NamedTuple):
     F: NDArray[Any]  # P(category, class), or its counts
     columns: Columns
     by_class: ClassScores | None = None  # of two classes
-    conditional: float | None = None  # worst error of map, by the pairs within each
+    conditional: float | None = None  # guarantee of map, by the pairs within each
 
 
 class ClassScores(NamedTuple):
@@ -99,7 +99,7 @@ Ranking = tuple[float | None, tuple[float, ...] | None]
 
 
 class ClosedForm(NamedTuple):
-    """The risk γ of a model and the worst error of each rule."""
+    """The risk γ of a model, and the guarantee of each rule."""
 
     moments: ScoreMoments
     gamma: float
@@ -255,8 +255,8 @@ def moments_of_rows(
 ) -> ScoreMoments:
     """Return the same from the rows, where the pairs would be too many to count.
 
-    Estimates t may be off by `error` at each class. What rows tell of each class by
-    itself is taken only if it is certified for pairs `within` classes: pairs alone fix
+    Estimates t may be off by `error` at each class. The moments of the rows of one
+    class are used only if pairs `within` classes are certified. Pairs alone fix only
     the sum of both variances, weighted by the classes' shares.
     """
     n, K = t.shape
@@ -322,7 +322,7 @@ def _moments_within(
 
 
 def best_feature(F: NDArray[Any], columns: Columns) -> tuple[str, float]:
-    """Return the feature that errs least when it answers alone, and its error.
+    """Return the feature with the smallest error when it answers alone, and that error.
 
     Every population with these counts of feature and class has that error.
     """
@@ -459,7 +459,7 @@ def class_moments(P: Floats, b: Floats, inner: Array, sizes: Array) -> ClassMome
 
 @np.errstate(over="ignore", invalid="ignore")
 def cantelli(moments: ClassMoments, own: ArrayLike | None = None) -> float:
-    r"""Worst error of the rule map given P(X_i, X_j, Y); ties count as errors.
+    r"""Return the guarantee of the rule map given P(X_i, X_j, Y), ties as errors.
 
     For two classes ``Σ_y P(y) var_y / (var_y + mean_y²)``, a class whose mean score has
     the wrong sign counting 1; the module describes more classes. `own` is the place

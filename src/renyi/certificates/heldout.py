@@ -11,7 +11,7 @@ in which λ_i may depend on the values before v_i, does not grow on average. Wit
 probability 1 − δ it never reaches 1/δ (Ville); if it does, m is rejected. Bets are
 ``λ_i = (2 ln(1/δ) / (n S_{i−1}))^½``, S the variance so far, or the most that m allows:
 each factor, and hence the capital, increases with m. So the means above a rejected one
-are rejected, too, and the smallest rejected one, found by bisection, is the bound.
+are also rejected, and the smallest rejected one, found by bisection, is the bound.
 Values come in random order. Where only their mean v̄ is known, Chernoff's inequality
 ``n·kl(v̄/R, m/R) ≥ ln(1/δ)`` rejects m.
 
@@ -27,28 +27,29 @@ All such classes count as one, o, with the squared error
 
 .. math:: v(x, o) = \tfrac12 \|t(x) - \tfrac1K \mathbf 1\|^2 + r.
 
-Its mean, too, is a function of the marginals: the squares of t need pairs of features,
+Its mean is also a function of the marginals: the squares of t need pairs of features,
 the rest pairs of a feature and the class. With r = ½, 2v is at least 1, the error of
 every rule; for the rule map r = ¼ is enough, as 4v is at least 1. The mean of
 ``½‖t − e_y‖²`` over the K classes is ``½‖t − 1/K‖² + ½(1 − 1/K)``. So no v(x, o) with
 r = ¼ exceeds the largest of them, and the range of map is that of the known classes.
 
-**Cross-fitting**: rows are split at random. Model 1 is trained on one half and judged
-on the other, model 2 the other way round: each on rows that it has never seen, each
-bound at confidence 1 − δ/2, so that both hold at confidence 1 − δ.
+**Cross-fitting**: rows are split at random. Model 1 is trained on one half and
+evaluated on the other, model 2 the other way round: each on rows that it has never
+seen. Each bound has confidence 1 − δ/2, so that both hold at confidence 1 − δ.
 
-* **average**: γ(z) is convex in z, hence ``γ((z₁ + z₂)/2) ≤ ½γ(z₁) + ½γ(z₂)`` for the
-  scorecard of the mean scores. γ needs the pairs of the population only: 2γ (for map
-  4γ) bounds the error on every population with these pairs. On the population itself
-  map errs only where one of the models does: if both have their largest score at the
-  class, so has the mean. Its error is at most the sum of theirs. For the rules renyi
-  and sharp, which clip t, and two classes, ``max(0, 1 − t_y)²`` may stand for
-  ``(1 − t_y)²``: it is convex, too, and they err at most twice its mean. (For three
-  classes the inequality is false.)
+* **average**: the scorecard of the mean scores. As the risk γ(z) is convex in z, it has
+  ``γ((z₁ + z₂)/2) ≤ ½γ(z₁) + ½γ(z₂)``. The risk needs the pairs of the population only:
+  2γ (for map 4γ) bounds the error on every population with these pairs. On the
+  population itself map is wrong only where one of the models is. If both have their
+  largest score at the class, so has the mean. Its error is at most the sum of theirs.
+  The rules renyi and sharp clip t. For two classes, ``max(0, 1 − t_y)²``, also convex,
+  may replace ``(1 − t_y)²``: their error is at most twice its mean. (For three classes
+  the inequality is false.)
 * **mixture**: a fair coin per query says which of the models answers. Its error is the
-  mean of the two, on every population; on the sampled one, the mean of two bounds from
-  the errors seen: Clopper and Pearson's of map, by bets of rules that answer at random.
-  They are those of its answers, also where a calibration moves the decisions of map.
+  mean of the two, on every population. On the sampled one it is bounded by the mean of
+  two bounds from the errors seen: Clopper and Pearson's for map, by bets for rules that
+  answer at random. These are about its answers, also where a calibration moves the
+  decisions of map.
 
 From **marginals** of the two halves alone, γ̂ of each model under the other's is known
 exactly, and nothing but this mean of squared residuals: Chernoff's inequality bounds γ.
@@ -166,7 +167,7 @@ def heldout_bounds(
 
 
 def gamma_bounds(gamma: float) -> dict[str, float]:
-    """Return the worst errors of the rules on every population with this γ."""
+    """Return the guarantees of the rules on every population with this γ."""
     twice = min(1.0, 2 * gamma)
     return {"map": min(1.0, 4 * gamma), "renyi": twice, "sharp": twice}
 
@@ -200,12 +201,12 @@ def squared_residuals(t: Floats, y: Codes, unknown: float = _ANY_RULE) -> Floats
 def heldout_map(
     t: Floats, y: Codes, P: Floats, b: Floats, sizes: Codes, confidence: float
 ) -> float:
-    """Worst error of the rule map, on every population with the rows' marginals.
+    """Return the guarantee of the rule map on populations with the rows' marginals.
 
     The rule stays the same when s − s̄ is multiplied by any τ > 0, so 4γ of every
     multiple bounds its error. Most of the probability of failure is spent on τ = 1, as
-    a trained model is nearly of the best scale, the rest on a grid of others that does
-    not depend on the rows.
+    a trained model is nearly of the best scale. The rest is spent on a grid of others
+    that does not depend on the rows.
     """
     K = P.shape[1]
     P = P - P.mean(axis=1, keepdims=True)
@@ -231,9 +232,9 @@ def risk_range(P: Floats, b: Floats, sizes: Codes) -> float:
     Every t_k lies between l_k and h_k, which add up each feature's extremes, so
     ``‖t − e_y‖²`` is at most ``max((1 − l_y)², (h_y − 1)²) + Σ_{k≠y} max(l_k², h_k²)``.
     Also, by the triangle inequality, ``‖t − e_y‖ ≤ ‖c − e_y‖ + Σ_i max_k ‖z_ik − c_i‖``
-    with the mean of the feature's points as c_i and c = 1/K + b + Σ c_i; that is
-    smaller where each category speaks for one class. For two classes, with points −z
-    and z, the first is exact: ``(½ + max(h(z), h(−z)))²``.
+    with the mean of the feature's points as c_i and c = 1/K + b + Σ c_i. This is
+    smaller where each category has points for one class only. For two classes, with
+    points −z and z, the first is exact: ``(½ + max(h(z), h(−z)))²``.
     """
     K = P.shape[1]
     starts = offsets(sizes)[:-1]
@@ -356,7 +357,7 @@ def share_interval(count: int, n: int, confidence: float) -> tuple[float, float]
     return max(0.0, low), clopper_pearson(count, n, each)
 
 
-# ---- halves that judge each other's models
+# ---- halves that evaluate each other's models
 
 
 class JudgedHalf(NamedTuple):
@@ -484,7 +485,7 @@ def average(
 def average_of_rows(first: Scorecard, second: Scorecard, table: object) -> Scorecard:
     """Return the average of two scorecards, with the counts of the rows of a table.
 
-    What is proven of an average is proven of mean scores. So the scores of the average
+    The bounds of an average are proved for mean scores. So the scores of the average
     are compared with these at every row.
     """
     encoder, *_ = recoding.union(first.encoder, second.encoder)
@@ -506,7 +507,7 @@ def _check_mean_scores(
 
     The error names the first column whose points are not the mean.
     """
-    # An unseen label has a value even where answers are refused.
+    # An unseen label has a value even where the model rejects such rows.
     encoders = [replace(half.encoder, unseen="mean") for half in halves]
     halves_codes = [encoder.transform(table) for encoder in encoders]
     means = np.mean(

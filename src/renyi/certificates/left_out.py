@@ -2,7 +2,9 @@
 
 Each row of a sample is scored by the model that would have been trained without it
 (`renyi.solvers.ridge.LeftOut`), and answered by the rule that the model uses. A rule
-that answers at random loses the probability of the wrong classes.
+that answers at random loses the probability of the wrong classes. Where a calibration
+decides that was fitted to the same few rows, a model of the other nine of ten folds,
+with a calibration of its own, answers each row instead.
 
 The interval is Clopper and Pearson's: quantiles of beta distributions at the number of
 errors. That number need not be whole: a row may have a weight, or lose a fraction.
@@ -84,12 +86,12 @@ def _estimates(rows: LeftOut, card: Scorecard, rule: str) -> Floats:
     scores = rows.scores
     calibration = card.calibration
     if rule == "map" and calibration is not None and calibration.moves_decisions:
-        scores = calibration.of(scores)
+        scores = calibration.of(scores) if rows.mapped is None else rows.mapped
     return card.per_class(scores) + 1 / card.n_classes
 
 
 def _losses(rows: LeftOut, card: Scorecard, rule: str) -> Floats:
-    """Return the probability of a wrong answer at each row."""
+    """Return the probability of an error at each row."""
     answers = rule_proba(_estimates(rows, card, rule), rule)
     own = answers[np.arange(len(rows.y)), rows.y]
     return np.asarray(np.clip(1 - own, 0, 1))
@@ -111,7 +113,7 @@ def _area(scores: Floats, positive: NDArray[np.bool_], weights: Floats) -> float
 
 
 def effective_number(weights: Floats) -> float:
-    """Return how many equal rows tell as much as these do.
+    """Return how many rows of equal weight contain as much information.
 
     A row of weight 2 counts as two rows. Weights below 1 are rows by themselves, and
     count by Kish's formula.

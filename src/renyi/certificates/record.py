@@ -1,6 +1,6 @@
 """Certificate: what is guaranteed of a model, as a record that can be written down.
 
-Its plain form goes into model files, which may come from a stranger. Reading one checks
+Its plain form goes into model files, which may be untrusted. Reading one checks
 the type of every field; `renyi verify` recomputes the numbers.
 """
 
@@ -33,6 +33,7 @@ WarningCode = Literal[
     "training-rows",
     "shared-bins",
     "unknown-class",
+    "folds",
     "other",
 ]
 
@@ -88,14 +89,14 @@ _STATED = {
 
 @dataclass(frozen=True)
 class Step:
-    """One bound on the worst error of a model, or on what any rule can promise.
+    """One bound on the error of a model, or on the guarantee of any rule.
 
     Steps are equal whatever time they took. "bounded": the method has no more to say;
     "solved": the interval is closed; "stopped": by the time limit or Ctrl-C.
     """
 
-    name: str  # of any rule what the promise comes from
-    upper: float  # proven: no distribution with the marginals makes it err more often
+    name: str  # for any rule, where its guarantee comes from
+    upper: float  # proved: no distribution with the marginals has a larger error
     lower: float | None = None  # under a distribution that was found, ties as errors
     seconds: float | None = field(default=None, compare=False)
     status: Status = "bounded"
@@ -127,7 +128,13 @@ class Bounds(dict[str, float]):
 
 @dataclass(frozen=True)
 class Certificate:
-    """What error is possible at worst.
+    """The error figures of a model: estimate, bound and guarantee.
+
+    `print` shows the most useful first: the error to expect on new rows, with its
+    interval and the baselines. A bound with its confidence follows, if there are rows
+    that the model has not seen. The guarantee, ``bounds[rule]``, covers every
+    population with the same pair counts, however the columns interact beyond pairs. A
+    trained model has its certificate as ``certificate_``.
 
     Parameters
     ----------
@@ -135,8 +142,8 @@ class Certificate:
         The risk ``E‖t − e_Y‖²/2`` of this model, the same for every distribution with
         these marginals; for unseen rows its upper confidence bound.
     bounds : dict
-        Worst error of each rule, "map", "renyi" and "sharp"; of the model's own rule
-        the least upper bound of all `steps`.
+        Guarantee of each rule, "map", "renyi" and "sharp"; for the model's own rule,
+        the smallest upper bound of all `steps`.
     majority : tuple of (label, float), or None
         The most frequent class, and the share of the rows that are not of it.
     one_feature : tuple of (str, float), or None
@@ -147,7 +154,8 @@ class Certificate:
         undefined, and under other marginals than those of the training.
     loo_error : float or None
         Leave-one-out share of errors of the model's rule; of a rule that answers at
-        random the mean. None without rows.
+        random the mean. By ten folds where a calibration decides that was fitted to
+        few rows: the code "folds" then is among the warnings. None without rows.
     rule : str
         The rule the model uses.
     n : float
@@ -155,9 +163,9 @@ class Certificate:
     n_indicators : int
         Categories that have rows, of all features; for unseen rows all of the model.
     basis : {"marginals", "heldout", "crossfit"}
-        What the bounds rest on. Those of held-out rows, and of halves that judge each
-        other's models, hold for every distribution with the marginals of the population
-        that the rows were drawn from.
+        What the bounds rest on. Bounds from held-out rows, and from halves that
+        evaluate each other's models, hold for every population with the pair
+        frequencies of the one that the rows come from.
     confidence : float or None
         Confidence of each bound by itself; None where it is exact for the marginals.
     order : int
@@ -165,13 +173,13 @@ class Certificate:
     separable : bool or None
         Whether γ = θ; None if that was not looked into.
     warnings : tuple of str
-        Why the bound may say little about new rows, and of which populations it speaks.
+        Why the bound may say little about new rows, and which populations it covers.
     steps : tuple of Step
         Bounds of the model's own rule, from the cheap to the exact.
     sampled_error : float or None
-        Unseen rows: upper confidence bound on the error of the model's answers on the
-        sampled population, and on no other; the bound of its rule where no smaller one
-        is proven.
+        Unseen rows: upper confidence bound on the error of the model's answers. It
+        covers the sampled population and no other. Where no smaller bound is proved, it
+        is the bound of the rule.
     observed_error : float or None
         Unseen rows: share of errors seen. With halves it is that of their two models,
         each on the rows of the other; None from marginals alone, and `of_rule`.
@@ -180,18 +188,24 @@ class Certificate:
         "class-conditional", "sample-weight", "selected-features", "no-left-out",
         "training-rows", "shared-bins", "unknown-class" or "other".
     auc : float or None
-        Two classes: at least so often a row of the second class has a higher score than
-        an independent row of the first (the area under the ROC curve), for every
-        distribution with these marginals and after any change of the classes' shares.
-        Larger where pairs were counted within the classes. None for more classes, and
-        for unseen rows.
+        Two classes: lower bound on the area under the ROC curve, for every population
+        with these pair counts, after any change of the classes' shares. The area is the
+        probability that a row of the second class scores above a row of the first. The
+        bound is larger where pairs were counted within the classes. None for more
+        classes, and for unseen rows.
     class_scores : tuple of four floats, or None
         What `auc`, `error_at` and `any_prevalence` rest on: mean and variance of the
-        score in the first class, and in the second; rounded outwards, and without
-        pairs within the classes upper bounds of the variances.
+        score in the first class, and in the second, rounded outwards. Without pairs
+        within the classes, the variances are upper bounds.
     loo_rows : float or None
         Left-out rows behind `loo_error`, from which its interval follows; all `n` of
         them where this is None.
+
+    See Also
+    --------
+    renyi.certify : The certificate from other pair counts, or from rows.
+    renyi.CrossFitClassifier : All rows for training, and a bound.
+    renyi.write_proof : A proof for ``renyi verify``.
 
     Examples
     --------
@@ -246,7 +260,7 @@ class Certificate:
         )
 
     def error_at(self, prevalence: float, threshold: float = 0.0) -> float | None:
-        """Worst error of the rule map where the second class has another share.
+        """Guarantee of the rule map where the second class has another share.
 
         The rows within each class must be as before. None where `class_scores` are.
 
@@ -275,7 +289,7 @@ class Certificate:
 
     @property
     def any_prevalence(self) -> float | None:
-        """Worst error of the rule map whatever the shares of two classes."""
+        """Guarantee of the rule map whatever the shares of two classes."""
         missed = self._missed(0.0)
         return None if missed is None else max(missed)
 
@@ -351,27 +365,27 @@ def is_optimistic(gamma: float, loo_risk: float | None) -> bool:
 
 @dataclass(frozen=True, eq=False)
 class BoundReport:
-    """Bounds on the worst error of a model, beside what any rule could promise."""
+    """Bounds on the error of a model, next to the guarantees of any rule."""
 
     certificate: Certificate  # with the best of the bounds
     model: tuple[Step, ...]  # of this model's rule, from the cheap to the exact
     any_rule: tuple[Step, ...]  # of rules that look at the same columns
-    all_columns: bool = True  # of the marginals; others might promise more by the rest
+    all_columns: bool = True  # of the marginals; the others might prove more
     minimax: Any = None  # what was found of any rule, if anything
 
     @property
     def upper(self) -> float:
-        """Smallest proven bound on the worst error of the model."""
+        """Smallest proved bound on the error of the model."""
         return min(step.upper for step in self.model)
 
     @property
     def lower(self) -> float:
-        """Largest error that no rule can promise to stay below; 0 if none is known."""
+        """Largest error below which no rule has a guarantee; 0 if none is known."""
         return max((step.lower or 0.0 for step in self.any_rule), default=0.0)
 
     @property
     def promise(self) -> float:
-        """Smallest error that some rule is known to promise."""
+        """Smallest error that some rule is known to guarantee."""
         return min(step.upper for step in (*self.any_rule, *self.model))
 
     @property

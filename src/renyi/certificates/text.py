@@ -40,6 +40,10 @@ CLASS_WEIGHT = (
     "the classes were weighted in training; the certificate is for the unweighted "
     "marginals."
 )
+FOLDS = (
+    "the error to expect is by ten-fold cross-validation: the calibration, which "
+    "decides, was fitted to left-out scores."
+)
 CLASS_PAIRS = (
     "the bounds are for populations that also have these pairs of columns within each "
     "class."
@@ -77,7 +81,7 @@ def unknown_classes(count: int, n: int, labels: Sequence[str]) -> str:
 
 
 def shared_bins(name: str) -> str:
-    """Say that bins must not come from rows that judge."""
+    """Say that bins must not come from the rows that evaluate."""
     return (
         f"both halves bin {name!r} at the same edges: if these were computed from the "
         "rows of either half, the bounds do not hold. Edges from a third file are "
@@ -91,7 +95,7 @@ def few_rows(n: float, n_indicators: int) -> str:
         return ""
     return (
         f"there are {n_indicators} categories and only {number_of_rows(n)}: the "
-        "bound holds for the marginals of these rows and says little about the "
+        "bound holds for the pair counts of these rows and says little about the "
         "population they come from."
     )
 
@@ -135,10 +139,10 @@ def detail_lines(c: Certificate) -> list[str]:
             f"These marginals are {'' if c.separable else 'not '}separable: additive "
             f"scores {'reach' if c.separable else 'miss'} the minimax Brier risk."
         )
-    risk = f"risk gamma {c.gamma:.4f}"
+    risk = f"risk gamma {c.gamma:.4f} (half the squared error of the scores)"
     if c.loo_risk is not None:
-        risk += f", on new rows {c.loo_risk:.4f} by estimate"
-    lines.append(f"{risk} (half the squared error of the scores)")
+        risk += f"; estimate for new rows {c.loo_risk:.4f}"
+    lines.append(risk)
     return [*lines, *(f"Note: {each}" for each in c.warnings)]
 
 
@@ -185,7 +189,7 @@ def _step_line(step: Step) -> str:
     return f"{line}{seconds}{mark}".rstrip()
 
 
-# ---- a model beside what any rule could promise
+# ---- a model next to what any rule could guarantee
 
 
 def report_text(report: BoundReport, details: bool = True) -> str:
@@ -205,7 +209,7 @@ def report_tables(report: BoundReport) -> list[str]:
     """Return the bounds of a model, and those of any rule, as tables."""
     rule = report.certificate.rule
     return [
-        *table(f"Worst error of this model (rule {rule})", report.model),
+        *table(f"Guarantee of this model (rule {rule})", report.model),
         *(f"  {line}" for line in ties_lines(rule, report.model)),
         "",
         *table("What any rule could guarantee", report.any_rule),

@@ -50,7 +50,13 @@ _MOST_CATEGORIES = 1000  # for which the search for an exact worst case is advis
 _VERIFIED = {"closed form", "class-conditional"}  # steps that 'renyi verify' checks
 # Warnings that the sentences next to the figures already contain.
 _INVALID = "training-rows"
-_DETAILS = {"few-rows", "optimistic", "class-conditional", "selected-features"}
+_DETAILS = {
+    "few-rows",
+    "optimistic",
+    "class-conditional",
+    "selected-features",
+    "folds",
+}
 
 
 class Advice(NamedTuple):
@@ -140,9 +146,10 @@ def _leave_one_out(row: ErrorRow, c: Certificate) -> str:
     rows = ""
     if row.n is not None and row.n < 0.99 * c.n:
         rows = f" of {round(row.n):,} rows"
-    return (
-        f"An estimate by leave-one-out{rows}. It assumes new rows from the same source."
-    )
+    how = "leave-one-out"
+    if "folds" in c.warning_codes:
+        how = "ten-fold cross-validation"
+    return f"An estimate by {how}{rows}. It assumes new rows from the same source."
 
 
 def _bound_sentence(row: ErrorRow, learned: str, observed: bool) -> str:
@@ -281,7 +288,7 @@ def has_room(table: ErrorTable, c: Certificate) -> bool:
     """Whether to advise the search for the exact worst case.
 
     The closed form of some rule must be below the baseline: only then is it known that
-    pair counts can prove something useful. (The polynomial program would tell more,
+    pair counts can prove something useful. (The polynomial program would prove more,
     but takes as long as a small fit.) Exact worst cases are known of single columns,
     and need an extra.
     """

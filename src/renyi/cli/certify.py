@@ -1,4 +1,4 @@
-"""Worst errors: of a model (certify), and the smallest of any rule (minimax)."""
+"""Guarantees: of a model (certify), and the smallest of any rule (minimax)."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ _SHOWN = 5e-4  # an importance that is not shown as 0.000
 
 
 def run(args: Args, recorded: Recorded) -> None:
-    """Print the worst error of a model: by marginals, unseen rows, or two halves."""
+    """Print the bounds of a model: by marginals, unseen rows, or two halves."""
     _check_basis(args)
     if args.halves is not None:
         _run_halves(args, recorded)
@@ -107,7 +107,7 @@ def _show(
 def _report_lines(
     args: Args, title: str, report: BoundReport, advice: Advice
 ) -> list[str]:
-    """Return the figures of a search; with --details its tables, too."""
+    """Return the figures of a search, and with --details its tables."""
     if args.details or report.certificate.doubtful:
         return [title, "", report_text(report)]
     errors = error_table(report.certificate, bounds=report)
@@ -302,7 +302,7 @@ def _proof_text(facts: Facts) -> list[str]:
 
 
 def run_verify(args: Args, recorded: Recorded) -> int:
-    """Print what is claimed, the exact numbers, and the answer; return its code."""
+    """Print stated and exact numbers, and the answer; return its code."""
     code, why, checked = verify.answer(args.file, args.model or "", args.proof or "")
     answer = ("proved", "not proved", "wrong file")[code]
     claims = [
@@ -334,7 +334,7 @@ def run_verify(args: Args, recorded: Recorded) -> int:
 
 
 def run_minimax(args: Args, recorded: Recorded) -> None:
-    """Print the smallest worst error of any rule, and what the rule looks at."""
+    """Print the smallest guarantee of any rule, and what the rule looks at."""
     place = output.check_out(args, args.worst, WRITTEN)
     if place is not None and args.level == "lp":
         raise ValueError(
@@ -376,7 +376,7 @@ def _write_worst(place: Path, result: MinimaxResult, inert: bool) -> str | None:
 
 
 def minimax_facts(m: Marginals, result: MinimaxResult) -> Facts:
-    """Return what is known of the smallest worst error, as plain values."""
+    """Return what is known of the smallest guarantee, as plain values."""
     worst = result.worst_distribution
     lp = result.method == "lp"
     lower = None if worst is None else result.lower
@@ -408,7 +408,7 @@ def minimax_facts(m: Marginals, result: MinimaxResult) -> Facts:
             if value > _NOTHING
         ],
         "sentence": bound_sentence(
-            "its rule", where, result.upper, result.lower, promise
+            "this rule", where, result.upper, result.lower, promise
         ),
         "doubtful": bool(result.note),
         "warnings": [result.note] if result.note else [],
@@ -422,11 +422,11 @@ def minimax_text(facts: Facts) -> str:
     within = " within each class" if facts["class_conditional"] else ""
     lines += [
         wrapped(
-            f"The smallest worst error of any rule that predicts {facts['target']!r}, "
+            f"The smallest guarantee of any rule that predicts {facts['target']!r}, "
             f"from {number_of_rows(facts['rows'])}"
         ),
-        f"({facts['features']:,} features with {facts['categories']:,} categories; "
-        f"pairs of columns{within})",
+        f"({facts['features']:,} columns with {facts['categories']:,} categories; "
+        f"pair counts{within})",
         "",
         *table("A rule can guarantee", [Step(**step) for step in facts["rules"]]),
         "",
@@ -436,8 +436,10 @@ def minimax_text(facts: Facts) -> str:
     ]
     if facts.get("written"):
         lines.append(
-            f"Wrote {facts['written']} (a distribution on {facts['outcomes']:,} "
-            "outcomes that shows it)"
+            wrapped(
+                f"Wrote {facts['written']}: the population that shows it, "
+                f"{number_of(facts['outcomes'], 'kind')} of rows with probabilities."
+            )
         )
     lines += _proof_text(facts)
     if facts.get("next"):
@@ -448,8 +450,8 @@ def minimax_text(facts: Facts) -> str:
 def _looks_at(entries: list[Facts]) -> list[str]:
     shown = [entry for entry in entries if entry["importance"] >= _SHOWN]
     if not shown:
-        return ["Its rule uses no feature: it gives every row the same answer."]
-    lines = ["Features its rule uses most (importance: how far they move the decision)"]
+        return ["The rule uses no column: it gives every row the same answer."]
+    lines = ["Columns the rule uses most (importance: how far they move the decision)"]
     for entry in shown[:_TOP]:
         name = one_line(entry["feature"], _NAME)
         lines.append(f"  {name:<{_NAME}} {entry['importance']:.3f}")

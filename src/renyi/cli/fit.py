@@ -115,7 +115,7 @@ class ModelLearner:
         self.settings = settings
 
     def on_rows(self, rows: CodedRows) -> tuple[Fit, TrainingRows | None]:
-        """Train on the rows where they tell more than counts, else on a sample."""
+        """Train on the rows where they contain more than counts, else on a sample."""
         settings = self.settings
         if settings.order > 1:
             tuples = rows.in_tuples(settings.order)
@@ -233,7 +233,7 @@ def _marginals_to_write(args: Args, trained: Trained) -> Marginals | None:
         return None
     sizes = [*fit.encoder_.columns.sizes.tolist(), len(fit.classes_)]
     size = table_bytes(sizes, 0, fit.certificate_.n * len(sizes) ** 2)
-    # What the certificate rests on is written, too: else they would not prove it.
+    # Whatever the certificate rests on is also written: else it cannot be verified.
     within = args.class_conditional or fit.settings.class_pairs_reason is not None
     size += table_bytes(sizes, len(fit.classes_)) * within
     if args.marginals is None and size >= SMALL:
@@ -293,7 +293,7 @@ def certificate_facts(certificate: Certificate) -> Facts:
 
 
 def _important(card: Scorecard) -> list[Facts]:
-    """Return the features that matter most, and what in them speaks for each class.
+    """Return the features that matter most, and their points for each class.
 
     A feature's importance is the standard deviation of its points. Of its categories
     the one that moves a class's score most counts, rare ones less: points above the

@@ -6,11 +6,13 @@ All else that is known of the model is printed with ``--details``.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from operator import itemgetter
 
 from renyi.certificates.error_table import ErrorTable, error_table
+from renyi.certificates.left_out import error_interval
 from renyi.certificates.record import Certificate
 from renyi.certificates.text import detail_lines
-from renyi.certificates.three_lines import Advice, three_lines
+from renyi.certificates.three_lines import Advice, quoted, three_lines
 from renyi.cli import output
 from renyi.cli.output import Facts, indented
 from renyi.encoding.columns import short
@@ -86,14 +88,29 @@ def _errors(facts: Facts, c: Certificate, table: ErrorTable) -> list[str]:
         where = lines.index("")
         lines.insert(where, f"  Ask one site to run: {advice.quote}")
         lines = [line for line in lines if not line.startswith("  For a bound")]
-    if table.verdict == "no better":
-        where = lines.index("")
-        text = (
-            "To rank the rows, or to find those of rare classes, see --objective "
-            "ranking and --class-weight balanced."
-        )
-        lines.insert(where, indented(text))
+    missed = _missed(facts)
+    if "class-weight" not in c.warning_codes and facts["objective"] != "ranking":
+        if table.verdict == "no better":
+            missed += (
+                " To rank the rows, or to find those of rare classes, see --objective "
+                "ranking and --class-weight balanced."
+            )
+        elif missed:
+            missed += " To find more of them, see --class-weight balanced."
+    if missed:
+        lines.insert(lines.index(""), indented(missed.strip()))
     return lines
+
+
+def _missed(facts: Facts) -> str:
+    """Name the class that is missed most, if clearly on more than half of its rows."""
+    figures = facts.get("left_out") or {"by_class": []}
+    known = [each for each in figures["by_class"] if each["error"] is not None]
+    most = max(known, key=itemgetter("error"), default=None)
+    if most is None or error_interval(most["error"], most["rows"])[0] <= 0.5:
+        return ""
+    name = quoted(most["class"])
+    return f"{name} is missed on {percent(most['error'])} of its rows."
 
 
 def advice_of(commands: dict[str, str]) -> Advice:

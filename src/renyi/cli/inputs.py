@@ -129,7 +129,7 @@ def beside(model: str) -> Path:
 
 
 def own_marginals(args: Args, clf: Fit) -> Marginals | None:
-    """Return the marginals that were named, or those that fit wrote beside a model."""
+    """Return the marginals that were named, or those that fit wrote next to a model."""
     if args.file is not None:
         return load_marginals(args.file)
     place = beside(args.model)

@@ -109,8 +109,8 @@ def show(args: Args, recorded: Recorded) -> None:
             few = _few(m)
             least = "below 2" if m.weighted else "1"
             print(
-                f"Of {few['nonzero']:,} counts that are not zero, {few['below_10']:,} "
-                f"are below 10, {few['below_2']:,} of them {least}."
+                f"Of {few['nonzero']:,} counts above zero, {few['below_10']:,} are "
+                f"below 10, and {few['below_2']:,} of these are {least}."
             )
         return
     files.require(args.file, m.columns.names, args.pair)

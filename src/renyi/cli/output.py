@@ -308,7 +308,7 @@ def log_bytes(lines: Iterable[str]) -> bytes:
 
 
 def prefix_of(args: Args, counts: bool = True) -> str | None:
-    """Return how the names of a model's files begin; of marginals, too, if `counts`."""
+    """Return how the names of a model's files begin, with marginals if `counts`."""
     if args.out is None:
         return None
     prefix: str = args.out.removesuffix(".json")
@@ -419,7 +419,7 @@ def writing(
 ) -> Iterator[Write]:
     """Yield what writes a table batch after batch; the file appears at the end.
 
-    `types` are those of some columns, which one batch may not tell. If `inert`, no cell
+    `types` are those of some columns, which one batch may not show. If `inert`, no cell
     of CSV is a formula to a spreadsheet.
     """
 
@@ -479,7 +479,7 @@ def answering(
 ) -> Iterator[Write]:
     """Yield what takes answers batch after batch: for a file, or for stdout.
 
-    `facts`, complete by the end, are printed beside them as JSON if that is asked for.
+    `facts`, complete by the end, are printed with them as JSON if that is asked for.
     """
     if place is not None:
         with writing(place, types, args.spreadsheet) as write:

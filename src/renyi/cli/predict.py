@@ -1,7 +1,7 @@
 """The command predict: answers of a model to the rows of files.
 
 A model knows what its columns are, so each row is read for itself, whatever batch it
-comes in; memory is bounded. Columns that are copied beside the answers keep every
+comes in; memory is bounded. Columns that are copied next to the answers keep every
 space.
 """
 
@@ -347,7 +347,7 @@ class _TrainingRows:
 def _answers(
     args: Args, clf: Fit, codes: NDArray[np.intp], ids: pa.Table
 ) -> pd.DataFrame:
-    """Return ids, predictions and what was asked for beside them, in row order.
+    """Return ids, predictions and the other columns asked for, in row order.
 
     Probabilities have four digits in CSV, and all of them in Parquet and JSON.
     """
@@ -417,7 +417,7 @@ def warn_of_unseen(clf: Fit, counts: NDArray[np.int64]) -> None:
         warn(f"{cells} {where}, where training had none; {count} as {whose}.")
     if labels.any():
         one = labels.sum() == 1
-        cells = "1 cell holds a label" if one else f"{labels.sum():,} cells hold labels"
+        cells = "1 cell has a label" if one else f"{labels.sum():,} cells have labels"
         where = _where(names, labels)
         count = "it counts" if one else "they count"
         whose = of_one.format("its" if one else "their")

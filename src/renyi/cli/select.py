@@ -72,7 +72,7 @@ def run(args: Args, recorded: Recorded) -> None:
 
 
 def _drawn(chosen: Selection) -> Figure:
-    """Draw the path, and mark what was selected."""
+    """Plot the path, and mark what was selected."""
     from renyi.plots import PathDisplay
 
     figure: Figure = PathDisplay.from_path(
@@ -110,10 +110,10 @@ def _warn_of_many_labels(selection: Selection) -> None:
         many = size > _ROWS_PER_LABEL > n / size
         if many and selection.encoder.order == 1:
             warn(
-                f"{name!r} has {size:,} labels in {number_of_rows(n)}. The penalty "
-                "is on a feature's largest point, so a column with many rare labels "
-                "enters early whether or not it helps on new rows: compare with --drop "
-                f"{shlex.quote(name)}, or merge its rare labels (--min-count)."
+                f"{name!r} has {size:,} labels in {number_of_rows(n)}. A column with "
+                "many rare labels enters early, even if it does not help on new rows: "
+                f"compare with --drop {shlex.quote(name)}, or merge its rare labels "
+                "(--min-count)."
             )
 
 
@@ -165,7 +165,7 @@ def _why(args: Args, selection: Selection) -> str:
         return f"the first {k} of the path, as requested."
     if args.max_error is not None:
         return (
-            f"the fewest in order of entry that are certified to err at most "
+            "the fewest in order of entry with a guarantee of at most "
             f"{100 * args.max_error:g} %."
         )
     if args.penalty is not None:

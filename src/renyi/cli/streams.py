@@ -2,7 +2,7 @@
 
 There is one way from any of them to a model. The rows are read as a stream and become
 codes (`CodedRows`), in memory while they are few and in a temporary file beyond. A
-target with a single class, a constant column and such are told from the codes
+target with a single class or a constant column is found in the codes
 (`renyi.encoding.rules`). A command that needs no rows counts pairs as it reads.
 """
 

@@ -82,11 +82,15 @@ _TABLES = {
 
 
 def names() -> tuple[str, ...]:
-    """Return the names of the bundled data sets, which `load` and `path` accept.
+    """Return the names of the bundled data sets.
+
+    `load` and `path` accept these names, and so do the commands in place of a file:
+    ``renyi fit votes``. They come with the package and need no network.
 
     See Also
     --------
     load : Load a data set.
+    describe : Rows, columns and classes of each.
 
     Examples
     --------
@@ -100,8 +104,14 @@ def names() -> tuple[str, ...]:
 def path(name: str) -> Path:
     """Return the file of a bundled data set, named as in `load`.
 
-    It is a CSV file, gzipped if large, with a header; the class is its last column and
-    ``?`` marks a missing cell.
+    It is a CSV file with a header, gzipped if large. The class is its last column, and
+    ``?`` marks a missing cell. Use it to try a function that reads files, or another
+    program, on the same rows.
+
+    See Also
+    --------
+    names : The names.
+    load : Load the rows and their classes.
 
     Examples
     --------
@@ -220,6 +230,7 @@ def make_linear(
 ) -> tuple[NDArray[np.int8], NDArray[np.int64]]:
     r"""Make the paper's synthetic set: many binary features, a noisy linear label.
 
+    The set has far more columns than rows, by default 10,000 columns and 200 rows.
     Features are independent with :math:`P(X_i = 1)` = `p`. A share `nonzero` of the
     weights :math:`\beta` is standard normal, the others are zero. The label is 1
     where :math:`X\beta + \varepsilon > 0`, :math:`\varepsilon` normal with standard
@@ -245,6 +256,11 @@ def make_linear(
     y : ndarray of int64, shape (n_samples,)
         Labels 0 and 1.
 
+    See Also
+    --------
+    random_joint : A random population of a few columns.
+    sample_joint : Independent rows of a population.
+
     Notes
     -----
     The score has mean :math:`p \sum_i \beta_i`, far from zero, so labels are
@@ -258,6 +274,8 @@ def make_linear(
     >>> X, y = make_linear(50, 100, random_state=0)
     >>> X.shape, X.dtype, sorted(set(y.tolist()))
     ((50, 100), dtype('int8'), [0, 1])
+    >>> float(y.mean())
+    0.02
     """
     import numpy as np
 

@@ -57,7 +57,7 @@ _SMALL_RANGE = 256
 # A table with this many columns keeps its rows contiguous.
 _WIDE = 256
 # Neighbouring columns of one type share a dictionary up to this many cells, and each
-# has one of its own from this many rows on.
+# has a separate one from this many rows on.
 _AT_ONCE = 10_000_000
 _LONG = 4096
 # Entries of a shared dictionary, times columns, that are always worth their while.
@@ -287,8 +287,8 @@ def _halves(d: int, n: int) -> Iterator[slice]:
 def _together(names: Sequence[str], columns: list[Any]) -> Iterator[Block]:
     """Take columns of one type by a shared dictionary, if most of it is in each.
 
-    What is done for each column grows with the dictionary: where columns have labels of
-    their own, fewer share one.
+    What is done for each column grows with the dictionary: where columns have
+    different labels, fewer share one.
     """
     d = len(columns)
     n = len(columns[0])

@@ -79,8 +79,8 @@ def check_type(name: str, kind: pa.DataType) -> None:
     zoned = pa.types.is_timestamp(inner) and inner.tz is not None
     if zoned or not any(is_kind(inner) for is_kind in _READ):
         raise ColumnTypeError(
-            f"Column {name!r} has the type {str(kind):.60}, which renyi does not read: "
-            "cast it to text or to a number (in pandas, .astype(str); in SQL, "
+            f"Column {name!r} has the type {str(kind):.60}, which renyi does not read. "
+            "Cast it to text or to a number (in pandas, .astype(str); in SQL, "
             "CAST(… AS VARCHAR)), or leave it out."
         )
 
@@ -219,7 +219,7 @@ def labels(dictionary: Array, text: str, missing: frozenset[str]) -> list[Label]
     """Return the label of each entry of a dictionary, None if it means missing.
 
     Text is read as "integers", "numbers" or "figures", any other is trimmed; "" is of
-    columns of other types, and of text that is taken as it stands.
+    columns of other types, and of text that is taken unchanged.
     """
     if text:
         dictionary = trimmed(dictionary)
@@ -250,7 +250,7 @@ def number_text(text: str) -> str:
     if re.match(_CODE, text):
         return text
     if re.match(_INTEGER, text):
-        return label_text(int(text))  # a float may not tell it from its neighbours
+        return label_text(int(text))  # a float may equal that of its neighbours
     return label_text(float(text)) if re.match(_NUMBER, text) else text
 
 
@@ -289,7 +289,7 @@ def numbers(
 
 
 def _text_floats(name: str, texts: Array) -> Array:
-    """Return text as floats; the first that is no number is named."""
+    """Return text as floats; the first that is not a number is named."""
     try:
         return texts.cast(pa.float64())
     except pa.ArrowInvalid:

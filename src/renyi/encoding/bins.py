@@ -1,28 +1,28 @@
-r"""Numbers to categories: quantile bins, and bins of their own for frequent values.
+r"""Numbers to categories: quantile bins, and separate bins for frequent values.
 
 The bins of a column are the intervals ``[edges[k-1], edges[k])``: the code of a value
 x is the number of edges that are at most x. A value that at least one row in `bins`
-shares (capital-gain = 0) gets an interval that holds it alone; the other rows are cut
-at their quantiles, weighted if the rows are. Weights count as repetition does. Edges
-are finite, so that every file format can hold them: infinity shares the bin that
-begins at the largest float.
+shares (capital-gain = 0) gets a separate interval. The other rows are cut at their
+quantiles, weighted if the rows are. Weights count as repetition does. Edges are finite,
+so that every file format can contain them: infinity shares the bin that begins at the
+largest float.
 
 Bins follow from the different values and how many rows have each. A stream may have
 more of them than memory should hold. A `Sketch` is exact while there are at most `MOST`
-different values. Beyond, values share *cells*: the 64 bits of a float, read as an
-integer in the order of the floats, lose their lowest bits, one more whenever there are
-more than `MOST` cells. Each cell keeps its smallest and largest value, so that bins
+different values. Beyond, values share *cells*. The 64 bits of a float are read as an
+integer in the order of the floats. They lose their lowest bits, one more whenever there
+are more than `MOST` cells. Each cell keeps its smallest and largest value, so that bins
 begin at values which occur.
 
 The number of bits lost is the smallest at which all values fit. It depends on the set
 of values only: the sketch is the same whatever the order of the rows, the batches they
-came in and the order of merging; rows in memory get the same bins. A quantile read off
-the cells has a rank error of at most the rows of one cell; with :math:`2^{16}` cells of
-a smooth distribution that is about one row in ten thousand.
+came in and the order of merging. Rows in memory get the same bins. A quantile read off
+the cells has a rank error of at most the rows of one cell. With :math:`2^{16}` cells of
+a smooth distribution, that is about one row in ten thousand.
 
-How many different values there were is then known by a sample: those whose hash begins
-with so many zero bits are kept, one bit more whenever there are too many. The count is
-off by one or two in a hundred, and does not depend on any order either.
+The number of different values is then estimated from a sample. It keeps the values
+whose hash begins with so many zero bits, one bit more whenever there are too many. The
+count is off by one or two in a hundred, and does not depend on any order either.
 """
 
 from __future__ import annotations
@@ -191,7 +191,7 @@ class Sketch:
 
     @property
     def exact(self) -> bool:
-        """Whether every different value has a cell of its own."""
+        """Whether every different value has a separate cell."""
         _ = self.cells
         return self._shift == 0
 
@@ -259,7 +259,7 @@ def bin_cells(cells: Cells, bins: int, integer: bool) -> tuple[Floats, tuple[str
 
 
 def bin_names(edges: Floats, integer: bool, own: Sequence[float]) -> tuple[str, ...]:
-    """Readable names of bins; of floats, `own` are values with a bin of their own."""
+    """Readable names of bins; of floats, `own` are values with a separate bin."""
     if not len(edges):
         return ("any number",)
     ends = [-math.inf, *edges.tolist(), math.inf]

@@ -6,7 +6,7 @@ its text is that of Arrow without the zeros that end a fraction of a second. Dur
 times with a zone, bytes and nested values are rejected: users cast them.
 
 Ten thousand columns usually have a handful of different descriptions between them
-(genotypes, yes/no questions), so `Columns` stores each description once: building,
+(genotypes, yes/no questions), so `Columns` stores each description once. Building,
 comparing and saving a wide model then costs little more than a narrow one.
 """
 
@@ -227,7 +227,7 @@ class Levels(NamedTuple):
 
     @classmethod
     def from_dict(cls, data: PlainData) -> Levels:
-        """Levels of a plain form, checked: it may come from a stranger's file."""
+        """Return the levels of a plain form, checked: its file may be untrusted."""
         lists = ("categories", "edges", "rare")
         if (
             not isinstance(data, dict)
@@ -281,7 +281,7 @@ class Column(NamedTuple):
             )
 
     def union(self, other: Column) -> Column:
-        """Return the column that holds the categories of both."""
+        """Return the column that contains the categories of both."""
         mine = self.levels
         theirs = other.levels
         if mine == theirs:
@@ -432,7 +432,7 @@ class Columns(Sequence[Column]):
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Columns:
-        """Columns of a plain form, checked: it may come from a stranger's file."""
+        """Return the columns of a plain form, checked: its file may be untrusted."""
         if not isinstance(data, Mapping) or set(data) != {"names", "levels", "which"}:
             raise ValueError("the description of the columns is not valid")
         names = data["names"]

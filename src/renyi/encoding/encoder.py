@@ -1,10 +1,10 @@
 """Encoder: labels to codes and back, the same for training and for prediction.
 
 An encoder is *frozen*: `Encoder.fit` returns a new one that also knows the columns.
-The categories of a column are numbered from 0; a label that training never saw gets the
-number of categories as its code, so that a table of points with one extra row per
-feature scores it without a special case. Missing cells are a level of their own,
-written None and shown as "(missing)".
+The categories of a column are numbered from 0. A label that training never saw gets the
+number of categories as its code. A table of points with one extra row per feature then
+scores it without a special case. Missing cells are a separate level, written None and
+shown as "(missing)".
 """
 
 from __future__ import annotations
@@ -56,10 +56,15 @@ Weights = NDArray[np.float64] | None
 class Encoder:
     """Turn the columns of a table into codes.
 
+    A code is the place of a cell's category: a label, a bin of numbers, "(missing)" or
+    "(rare)". `fit` returns a new encoder that knows the columns, and `transform` codes
+    any table with them. Classifiers and `Marginals` fit one by themselves. Pass one to
+    `Marginals` to count several tables alike, so that their counts can be added.
+
     Parameters
     ----------
     missing : sequence of labels, default=("?", "")
-        Labels that mean "missing", beside None, NaN and NA.
+        Labels that mean "missing", as None, NaN and NA always do.
     unseen : {"mean", "error"}, default="mean"
         What a label unseen in training does at prediction: count as the feature's mean
         effect, or stop with an error that names it.
@@ -70,11 +75,16 @@ class Encoder:
         and categoricals never. A sequence names them all.
     bins : int, default=5
         Quantile bins of a numeric column. A value that at least one row in `bins`
-        shares is a bin of its own, on top of these.
+        shares gets a separate bin, on top of these.
     columns : Columns
         The fitted columns; empty before `fit`. Fitting a fitted encoder again keeps
         which columns are numeric, their edges and the merged labels, and learns the
         other labels anew.
+
+    See Also
+    --------
+    renyi.Marginals : Pair counts, which contain the encoder of their columns.
+    renyi.RenyiClassifier : Has these settings as parameters.
 
     Examples
     --------
@@ -247,7 +257,7 @@ class Encoder:
 
     @classmethod
     def from_dict(cls, data: PlainData) -> Encoder:
-        """Return the encoder of a plain form, checked: it may be a stranger's."""
+        """Return the encoder of a plain form, checked: it may be untrusted."""
         known = {each.name for each in fields(cls)}
         if not isinstance(data, dict) or set(data) != known:
             raise ValueError("the description of the encoder is not valid")

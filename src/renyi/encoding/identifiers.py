@@ -7,10 +7,10 @@ Row numbers
     missing, and hardly a gap between them. One error names all such columns.
 Measurements
     Other whole numbers that are nearly all different, such as amounts of money, are
-    binned like any number. A note is worth its while only where more speaks for an
-    identifier: the numbers only rise or only fall from row to row, or the column's name
-    says "id", "key", "number" or the like. A note on every amount would be ignored,
-    and then the right ones would be, too.
+    binned like any number. A note needs another sign of an identifier: the numbers
+    only rise or only fall from row to row, or the column's name says "id", "key",
+    "number" or the like. If every amount had a note, readers would
+    ignore all of them.
 """
 
 from __future__ import annotations

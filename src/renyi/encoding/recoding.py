@@ -204,7 +204,7 @@ def _joined(
     else:
         edges = np.array(sorted({e for each in both for e in _edges(each)}))
         whole = all(_whole_names(each) == each.categories for each in both)
-        # Numbers that have a bin of their own.
+        # Numbers that have a separate bin.
         follows = pairwise(edges.tolist())
         own = [a for a, b in follows if b == math.nextafter(a, LARGEST)]
         names = bin_names(edges, whole, own)

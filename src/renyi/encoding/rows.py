@@ -95,7 +95,7 @@ class TrainingRows:
         )
 
     def over(self, columns: Columns) -> NDArray[Any]:
-        """Codes of these rows in `columns`, which hold all their categories."""
+        """Codes of these rows in `columns`, which contain all their categories."""
         if self.encoder.columns == columns:
             return self.codes
         dtype = np.min_scalar_type(int(columns.sizes.max()))
@@ -106,11 +106,12 @@ class TrainingRows:
 
 
 def in_sample(places: NDArray[Any], n: int) -> NDArray[np.bool_]:
-    """Tell which of n rows are in the sample, by their places.
+    """Return which of n rows are in the sample, by their places.
 
-    All are where n is small. Else rows are chosen by their places alone, spread evenly
-    by the golden ratio, `SAMPLE` of them but for a few: every road takes the same, and
-    those of more rows are among those of fewer, so that blocks can be added.
+    If n is small, all are. Else rows are chosen by their places alone, spread evenly by
+    the golden ratio, `SAMPLE` of them but for a few. Every input path takes the same.
+    A larger n keeps a subset of the rows that a smaller n keeps, so that blocks can be
+    added.
     """
     if n <= SAMPLE:
         return np.ones(len(places), bool)

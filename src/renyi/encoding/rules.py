@@ -1,8 +1,8 @@
-"""Column rules: what every road decides about a column is decided here, once.
+"""Column rules: every input path decides about a column by these functions.
 
 missing
-    None, NaN, pandas' NA, and the codes "?" and "" or those the user names instead (the
-    text "NA" is a label unless it is named); among numbers a code is compared by value,
+    None, NaN, pandas' NA, and the codes "?" and "" or those the user names instead. The
+    text "NA" is a label unless it is named. Among numbers a code is compared by value,
     so that "2.0" is the number 2.
 kind
     Floats are numbers to bin, and so are integers of more than `MAX_INTEGER_LABELS`
@@ -134,7 +134,7 @@ def are_whole(values: Floats) -> bool:
 
 
 def not_numeric_error(name: str, cell: object) -> ValueError:
-    """Return the error of a cell that is no number in a column that is to be one."""
+    """Return the error of a cell that is not a number in a numeric column."""
     return InputError(
         f"Column {name!r} is numeric but holds {cell!r:.60}: correct the cell, or "
         "train with it as a missing code, or with the column as categorical.",
@@ -237,9 +237,9 @@ def no_counted_rows_error(target: str) -> ValueError:
 def check_features(
     features: Collection[str], target: str, table: object = "The table"
 ) -> None:
-    """Raise an error if no column of a table is left beside the target."""
+    """Raise an error if a table has no column but the target."""
     if not features:
-        raise ValueError(f"{table} has no column beside the target {target!r}.")
+        raise ValueError(f"{table} has no column but the target {target!r}.")
 
 
 def check_target(column: Column, n: int) -> None:
@@ -275,7 +275,7 @@ def check_classes(classes: Iterable[Label], target: str = "y") -> None:
     if None in labels:
         raise ValueError(
             f"The target {target!r} is missing in some of the rows behind the "
-            "marginals, and a missing value is not a class: build marginals without "
+            "marginals, and a missing value is not a class. Build marginals without "
             "these rows, or choose another target (Marginals.with_target())."
         )
     if len(labels) < 2:
@@ -341,7 +341,7 @@ def weight_error(row: int | None, cell: Cell, name: str | None = None) -> ValueE
 
 
 def check_weight_column(weight: str | None, target: str) -> None:
-    """Raise an error if the target is to be the weight, too."""
+    """Raise an error if the target is also named as the weight."""
     if weight == target:
         raise ValueError(
             f"{target!r} is the target: it cannot be the weight too. Name another "

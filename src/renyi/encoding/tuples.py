@@ -4,9 +4,9 @@ At order r there is one feature for every r of the columns, and its value is the
 of theirs. Rows become codes of the columns first, then codes of the tuples, so that all
 that follows (counts, ridge, scorecard, certificate) knows nothing but features.
 
-A category is written ``y & n``, a missing cell as ``(missing)``. Beside the tuples that
-occur, every feature has the category ``(new)``, which no training row is in: a tuple of
-known labels that training never saw. Ridge gives it no points, as it would to any
+A category is written ``y & n``, a missing cell as ``(missing)``. Every feature has one
+more category, ``(new)``, which no training row is in: a tuple of known labels that
+training never saw. Ridge gives it no points, as it would to any
 category without rows; a label that was never seen counts as the feature's mean.
 
 Two rows agree in ``C(a, r)`` of the features if they agree in a of the columns.
@@ -167,7 +167,7 @@ class TupleEncoder(Encoder):
 
     @classmethod
     def from_dict(cls, data: PlainData) -> TupleEncoder:
-        """Return the encoder of a plain form, checked: it may be a stranger's."""
+        """Return the encoder of a plain form, checked: it may be untrusted."""
         encoder = super().from_dict(data)
         assert isinstance(encoder, cls)
         _subsets(encoder.base, encoder.order, 1)

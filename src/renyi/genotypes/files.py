@@ -68,7 +68,12 @@ Say = Callable[[str], object]
 
 @dataclass(frozen=True, eq=False)
 class Genotypes:
-    """Genotypes with their samples and variants.
+    r"""Genotypes with their samples and variants.
+
+    A genotype is the number of copies of the allele A1 that a sample has: 0, 1, 2 or
+    missing. Genotypes take two bits each, and those of a .bed file stay on disk until
+    they are needed. `read_genotypes` makes this record from PLINK files, and `select`
+    returns a part of it.
 
     Parameters
     ----------
@@ -81,6 +86,30 @@ class Genotypes:
         Columns chromosome, id, position, a1 and a2; a row per variant.
     path : str
         The file.
+
+    See Also
+    --------
+    read_genotypes : Read the files.
+    renyi.read_study : Also read phenotype, covariates and groups.
+    renyi.GenotypeClassifier : Train on genotypes.
+
+    Examples
+    --------
+    Two variants of three samples, of which the first two are selected:
+
+    >>> import pathlib, tempfile
+    >>> from renyi import read_genotypes
+    >>> place = pathlib.Path(tempfile.mkdtemp(), "tiny.bed")
+    >>> _ = place.write_bytes(bytes([0x6C, 0x1B, 1, 0b11_10_00, 0b00_11_01]))
+    >>> variants = "1 rs1 0 100 A G\n1 rs2 0 200 C T\n"
+    >>> _ = place.with_suffix(".bim").write_text(variants)
+    >>> samples = "F1 a 0 0 1 1\nF2 b 0 0 2 2\nF3 c 0 0 2 1\n"
+    >>> _ = place.with_suffix(".fam").write_text(samples)
+    >>> genotypes = read_genotypes(place)
+    >>> len(genotypes.samples), len(genotypes.variants)
+    (3, 2)
+    >>> genotypes.select(samples=[0, 1]).samples["iid"].tolist()
+    ['a', 'b']
     """
 
     packed: PackedGenotypes
@@ -143,7 +172,10 @@ def read_genotypes(
 ) -> Genotypes:
     r"""Read a .bed or .pgen file, with its sample and variant files.
 
-    From a .pgen file (extra ``genetics``) it reads the hard calls.
+    A .bed file needs its .fam file (samples) and .bim file (variants) in the same
+    folder, a .pgen file its .psam and .pvar files. A .bed file is mapped, not loaded.
+    From a .pgen file, which needs the extra ``genetics``, the function reads the hard
+    calls. It leaves out variants with negative positions, as PLINK does, and warns.
 
     Parameters
     ----------
@@ -155,6 +187,22 @@ def read_genotypes(
     Returns
     -------
     Genotypes
+
+    See Also
+    --------
+    renyi.read_study : Also read phenotype, covariates and groups.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> place = pathlib.Path(tempfile.mkdtemp(), "tiny.bed")
+    >>> _ = place.write_bytes(bytes([0x6C, 0x1B, 1, 0b11_10_00]))
+    >>> _ = place.with_suffix(".bim").write_text("1 rs1 0 100 A G\n")
+    >>> samples = "F1 a 0 0 1 1\nF2 b 0 0 2 2\nF3 c 0 0 2 1\n"
+    >>> _ = place.with_suffix(".fam").write_text(samples)
+    >>> genotypes = read_genotypes(place)
+    >>> genotypes.samples["iid"].tolist(), genotypes.variants["id"].tolist()
+    (['a', 'b', 'c'], ['rs1'])
     """
     place = _genotype_file(os.fspath(path))
     about = [_check_beside(place, Path(each)) for each in files_beside(str(place))]

@@ -60,7 +60,9 @@ def read_study(
 ) -> Study:
     r"""Read genotypes with phenotype, covariates and groups, and filter them.
 
-    The command ``renyi genotypes fit`` has options of the same names.
+    Samples are matched by their ids. The function leaves out samples without one of the
+    two classes or without a covariate, and the `log` of the result says how many. The
+    command ``renyi genotypes fit`` has options of the same names.
 
     Parameters
     ----------
@@ -80,6 +82,11 @@ def read_study(
     Returns
     -------
     Study
+
+    See Also
+    --------
+    renyi.read_genotypes : Read the genotypes alone.
+    renyi.GenotypeClassifier : Train on the genotypes of a study.
 
     Examples
     --------

@@ -77,7 +77,9 @@ class AlphaChoice:
         Estimated risk at that value, by leave-one-out if there are rows, otherwise by
         generalised cross-validation. None if neither is reliable.
     error : float or None
-        Error rate of the rule map by leave-one-out: the error to expect on new rows.
+        Error rate of the rule map by leave-one-out. With three or more classes it is
+        too low, as the calibration was fitted to the same rows: the error to expect on
+        new rows is `Certificate.loo_error`.
     alphas, risks : tuple of float
         The values tried and the estimated risk of each.
     """
@@ -206,6 +208,7 @@ class LeftOut(NamedTuple):
     sample_weight: Floats
     leverage: float  # the mean
     complete: bool = True  # no row was dropped because the fit interpolates it alone
+    mapped: Floats | None = None  # calibrated scores, by models of other folds
 
 
 def leave_out(rows: Rows, scores: Floats, leverage: Floats) -> LeftOut:

@@ -2,9 +2,9 @@
 
 Nearly every library of tables can hand its rows to another one as a stream of Arrow
 batches (``__arrow_c_stream__``): pyarrow, polars, pandas, DuckDB relations, DataFusion,
-Spark. Where a column needs a first pass, what passes by only once is written to a
-temporary file meanwhile, which has no name: it is gone with the process, however that
-ends.
+Spark. A stream can be read only once. Where a column needs a first pass, its rows are
+written to a temporary file meanwhile. This file has no name: it is gone with the
+process, however that ends.
 
 Of Parquet files one row group after the other is read, of Arrow's own (IPC, Feather)
 the record batches, and only the columns needed. Text of Parquet comes as dictionaries,
@@ -42,7 +42,7 @@ from renyi.sources.spec import CountSpec
 
 _ROWS_AHEAD = 2**18  # of a stream that are kept while a column has shown no value
 _ROWS = 2**18  # of a batch of a row group
-_PIECE = 2**20  # bytes of record batches that are worth a table of their own
+_PIECE = 2**20  # bytes of record batches that are worth a separate table
 _MAGIC = b"ARROW1"
 
 
@@ -72,7 +72,7 @@ def marginals(
 
 
 def _read(batches: Iterator[Any], columns: list[str] | None) -> Iterator[Any]:
-    """Yield all or some columns of every batch; tell where a stream breaks off."""
+    """Yield all or some columns of every batch; say where a stream breaks off."""
     rows = 0
     while True:
         try:
@@ -139,7 +139,7 @@ def _from_pandas(frame: pd.DataFrame) -> pa.Table:
 def _first(batches: Iterator[Any]) -> tuple[pa.Schema, Iterator[Any]]:
     """Look at the first batch for the schema, and further where it has no type yet.
 
-    A column without a single value may be of no type: the next batches tell it.
+    A column without a single value may be of no type: the next batches decide it.
     """
     checked = _read((_batch(item) for item in batches), None)
     first = next(checked, None)
@@ -292,7 +292,7 @@ class IpcFile:
             with _naming_errors(self.path, "Arrow"):
                 if not hasattr(own, "reader"):
                     own.reader, _ = _opened_ipc(self.path, places)
-                reader = own.reader  # another thread may go on with the next batch
+                reader = own.reader  # another thread may continue with the next
                 for number in numbers:
                     yield _checked(reader.get_batch(number), columns)
 

@@ -1,11 +1,11 @@
 """Counters: the pair counts of a stream of rows, batch by batch.
 
 Each batch is read a few thousand rows at a time, becomes small codes
-(`renyi.sources.profile`), and is counted with the sizes seen so far; the
-small table is added to a growing one (`PairTable`), in which categories get their
-places as they turn up. Counts are integers of 64 bits, so that counters of different
-rows can be merged in any order, with the same result to the last count; sums of weights
-are floats, and agree to rounding.
+(`renyi.sources.profile`), and is counted with the sizes seen so far. The small table is
+added to a growing one (`PairTable`), in which categories get their places as they turn
+up. Counts are integers of 64 bits, so that counters of different rows can be merged in
+any order, with the same result to the last count. Sums of weights are floats, and agree
+to rounding.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ class PairCounter(Summary):
         if weights is not None:
             self._weights[self._waiting : self._waiting + count] = weights[rows]
             self._weight += float(weights[rows].sum())
-        # Last, so that rows with a cell that is refused have not been counted.
+        # Last, so that rows with a rejected cell have not been counted.
         self.n += count
         self.left_out += left_out
         self._waiting += count
@@ -160,8 +160,8 @@ class PairCounter(Summary):
     def settle(self) -> None:
         """Count the rows that wait, so that a merge has less to do.
 
-        If the table would be large, they go on waiting: a merge lets them wait in the
-        other counter, and no memory is needed for a table of their own.
+        If the table would be large, they continue to wait. A merge lets them wait in
+        the other counter, without memory for a separate table.
         """
         if self.table_bytes <= _LARGE_TABLE:
             self._count()
@@ -202,7 +202,7 @@ class PairCounter(Summary):
     # ---- the end
 
     def finish(self) -> Marginals:
-        """Return the marginals of all rows; the counter may go on afterwards."""
+        """Return the marginals of all rows; the counter may continue afterwards."""
         spec = self.spec
         waiting = not self._table.size and spec.weight is None  # all rows do
         self._sizes = [encoder.size for encoder in self._encoders]
@@ -290,8 +290,8 @@ class PairCounter(Summary):
 class PairTable:
     """Counts of all pairs of categories, of any number of columns.
 
-    `tables` are those of all rows, then of the rows of each class if wanted; the codes
-    of a column stand together, `sizes` of each column, in the order of the columns.
+    `tables` are those of all rows, then of the rows of each class if wanted. The codes
+    of a column are adjacent, `sizes` of each column, in the order of the columns.
     The first is that of `lows`: missing cells get a place when one occurs, or with
     weights. Without classes the table is stored sparse once it should be.
     """
@@ -361,7 +361,7 @@ class PairTable:
         return compact, occurring
 
     def _places(self, codes: list[Places]) -> Places:
-        """Return where some codes of the first columns stand."""
+        """Return the places of some codes of the first columns."""
         starts = np.cumsum(self.sizes) - self.sizes - self.lows
         pairs = zip(starts, codes, strict=False)
         return np.concatenate([start + each for start, each in pairs])
@@ -372,7 +372,7 @@ class PairTable:
         return [np.arange(*pair) for pair in pairs]
 
     def check(self, sizes: Sequence[int], lows: NDArray[Any]) -> NDArray[Any]:
-        """Return the places of so many codes; refuse a table that is too large."""
+        """Return the places of so many codes; reject a table that is too large."""
         lengths: NDArray[Any] = np.array(sizes, np.intp) - np.minimum(self.lows, lows)
         sparse = sparse_counts.is_sparse(self.tables[0])
         classes = self._by_class

@@ -150,8 +150,8 @@ def _lines(
 class _ReadAhead:
     """A stream of which only some blocks are read before their rows are taken.
 
-    Arrow drops a line feed that begins a block after a carriage return, in a quoted
-    cell, too. So no block of two bytes or more ends in a carriage return.
+    Arrow drops a line feed that begins a block after a carriage return, even in a
+    quoted cell. So no block of two bytes or more ends in a carriage return.
     """
 
     closed = False

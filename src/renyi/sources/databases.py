@@ -1,10 +1,10 @@
 """Tables of databases as streams: DuckDB and SQLite files, and PostgreSQL by ADBC.
 
 A `DatabaseTable` is read like a file: it has a schema, and units of record batches. All
-passes over it see the same rows: PostgreSQL and SQLite hold a snapshot in a
+passes over it see the same rows: PostgreSQL and SQLite keep a snapshot in a
 transaction, and DuckDB lets nobody write to a file that is open.
 
-A database file may come from a stranger. It can only be read, and reaches neither other
+A database file may be untrusted. It can only be read, and reaches neither other
 files nor the network. A view computes its cells, which may take any amount of memory,
 so it is read only if the user trusts it.
 
@@ -44,7 +44,7 @@ _ROWS = 2**14  # of a batch of SQLite
 _UNIT_ROWS = 2**18  # that are counted before progress is reported
 _ADDRESS = re.compile(r"([a-z][a-z0-9+]*)://", re.IGNORECASE)
 _POSTGRES = ("postgres", "postgresql")
-# A stranger's database may hold views that read any file of this machine.
+# An untrusted database may have views that read any file of this machine.
 _CLOSED = {
     "enable_external_access": False,
     "autoload_known_extensions": False,
@@ -209,7 +209,7 @@ class DatabaseTable:
         if is_outside(error):
             return ValueError(
                 f"The view {name!r} reads more than its database ({reason}), which a "
-                "database file may not: make a table of it if you trust it, or, in "
+                "database file may not: make a table of it if you trust it. Or, in "
                 "DuckDB, ask for its rows yourself: "
                 f"--sql \"ATTACH 'FILE' AS d (READ_ONLY); FROM d.{name}\"."
             )
@@ -388,11 +388,11 @@ class _Duckdb:
 
 @contextmanager
 def _lite(path: Path) -> Iterator[sqlite3.Connection]:
-    """Connect to a SQLite file; leave no log beside it that was not there.
+    """Connect to a SQLite file; leave no log that was not there.
 
     A file that is written by way of a log is opened as one that nobody writes to if
-    there is no log: else SQLite would make one. Who opens it meanwhile makes a log,
-    which stays. If there is a log, it is read too, and SQLite makes an index of it.
+    there is no log: else SQLite would make one. A program that opens it meanwhile makes
+    a log, which stays. If there is a log, it is also read, and SQLite makes its index.
     """
     log, index = (path.with_name(path.name + ending) for ending in ("-wal", "-shm"))
     with path.open("rb") as stream:
@@ -648,7 +648,7 @@ WHERE typtype <> 'd' ORDER BY attnum"""
         return {row[0]: self._expression(*row) for row in rows}
 
     def _expression(self, name: str, kind: str, form: str, modifier: int) -> str:
-        """Return a column by its type; refuse types that are not labels or numbers."""
+        """Return a column by its type; reject types that are not labels or numbers."""
         column = quoted(name)
         if kind in self._PLAIN or kind in self._MOMENTS:
             return column

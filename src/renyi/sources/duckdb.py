@@ -225,7 +225,7 @@ class RowSet:
             self._blocks[block] = self._blocks.get(block, packed) | packed
 
     def chosen(self, file: int, start: int, rows: int) -> NDArray[np.bool_]:
-        """Tell which rows of a file are in the set, from the row `start` on."""
+        """Return which rows of a file are in the set, from the row `start` on."""
         first = row_numbers(file, start, 1)[0]
         last = first + rows
         low = first >> _BLOCK

@@ -6,9 +6,9 @@ are one table cut into pieces: they have the same columns, perhaps in another or
 a column has one type in all of them. A file that differs is named.
 
 Every cell of a CSV file is read as text first; `renyi.encoding.arrow` then makes
-numbers of columns of numbers. A model is asked with files that were guessed
-differently: `kinds` says what its columns are, so that a column of labels is compared
-by its text as it stands in the file.
+numbers of columns of numbers. For a new file, the guess may differ from that
+of the training files. So `kinds` says what a model's columns are: a column of labels is
+compared by its text in the file.
 """
 
 from __future__ import annotations
@@ -105,7 +105,7 @@ def opened(path: AnyPath) -> TableFile:
             "save the table as one of these, or rename the file."
         )
     if not place.stat().st_size:
-        raise ValueError(f"{place} is empty: take a copy that holds a table.")
+        raise ValueError(f"{place} is empty: take a copy that contains a table.")
     table = kinds[0](place)
     check_names(table.schema.names, place)
     return table
@@ -154,13 +154,13 @@ def _matching(path: AnyPath) -> list[Path]:
     place = Path(path)
     text = os.fspath(path)
     if place.is_dir():
-        named = [  # engines leave other files beside the parts of a table
+        named = [  # engines leave other files next to the parts of a table
             each
             for each in sorted(place.iterdir())
             if each.name.lower().endswith(ParquetFile.ENDINGS)
             and not each.name.startswith((".", "_"))
         ]
-        problem = f"The folder {place} holds no Parquet file: name files."
+        problem = f"The folder {place} contains no Parquet file: name files."
     else:
         named = [Path(each) for each in sorted(glob.glob(text, recursive=True))]
         problem = f"No file matches {text!r}: check the pattern and the folder."
@@ -604,7 +604,7 @@ def _rows(
 def _one_schema(tables: Sequence[TableFile], columns: list[str]) -> pa.Schema:
     """Return the types that the columns have in all files.
 
-    A column without any value has no type of its own in some files.
+    A column without any value has no type in some files.
     """
     types: dict[str, tuple[pa.DataType, object]] = {}
     for table in tables:
@@ -676,7 +676,7 @@ def _whole_types(
 
 
 def query(sql: str, missing: frozenset[str], files: Sequence[TableFile] = ()) -> Source:
-    """Return the rows of a query as a source; it has no files of its own."""
+    """Return the rows of a query as a source, which has no files."""
     answer = duckdb.Query(sql, _as_data(files, missing) if files else None)
 
     def units(columns: list[str]) -> Iterator[Unit]:
@@ -727,8 +727,8 @@ def _stream(
 ) -> duckdb.Stream:
     """Return columns of files for DuckDB, and with a name also numbers of the rows.
 
-    Of CSV files DuckDB is given cells that were read here: it would guess other quotes
-    and types than renyi does, yes and no as truths, codes such as 007 as numbers.
+    DuckDB gets the cells of CSV files from here. By itself it would guess other quotes
+    and types than renyi does: yes and no as truths, codes such as 007 as numbers.
     """
     read = columns or tables[0].schema.names[:1]
     source = _rows(tables, read)

@@ -1,7 +1,7 @@
 """Columns of a stream: what a first pass finds out about them, and their codes.
 
-Bins need the quantiles of all rows, integers are labels if there are few of them, and a
-column of a CSV file is of numbers only if all its cells are. A `ColumnProfile` looks at
+Bins need the quantiles of all rows. Integers are labels if there are few of them. A
+column of a CSV file is numeric only if all its cells are. A `ColumnProfile` looks at
 the undecided columns of a spec, batch by batch, and keeps a bounded summary of each:
 sketches of numbers (`renyi.encoding.bins`) and what text looked like
 (`renyi.encoding.arrow`). What is decided is what `Encoder.fit` decides with all
@@ -98,7 +98,7 @@ class LabelEncoder:
             self._lookup = np.zeros(len(dictionary) + 1, np.uint8)
             self._known = np.zeros(len(dictionary), np.bool_)
         if indices.null_count:
-            if indices.type != pa.int32():  # a byte may not hold one more
+            if indices.type != pa.int32():  # a byte may have no room for one more
                 indices = indices.cast(pa.int64())
             indices = pc.fill_null(indices, len(dictionary))
         places: NDArray[Any] = indices.to_numpy(zero_copy_only=False)
@@ -160,7 +160,7 @@ class LabelEncoder:
         return FinalLevels(levels, np.where(weight > 0, moved, -1))
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain form for JSON, which knows no infinity: a list holds its text."""
+        """Plain form for JSON, where infinity is written as a list with its text."""
         odd = (np.inf, -np.inf)
         return {"labels": [[str(v)] if v in odd else v for v in self.labels]}
 

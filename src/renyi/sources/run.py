@@ -1,11 +1,11 @@
 """Jobs: two passes over a source, in which some threads count one unit each.
 
 A first pass decides what the columns are, where that is open. The second pass counts.
-Both must see the same rows: files may not change meanwhile, and what can be read only
-once, such as the answer to a query, is written to a temporary file by the first pass.
+Both must see the same rows, so files may not change meanwhile. If rows can be read only
+once, such as the answer to a query, the first pass writes them to a temporary file.
 
 A *unit* is what is read and counted at once: a row group, a record batch, a piece of
-a CSV file. Each is counted into a table of its own, which is added to the total when
+a CSV file. Each is counted into a separate table, which is added to the total when
 the unit is done.
 
 Sums of weights are rounded. Units are added in the order of the rows, so that the sums
@@ -111,7 +111,7 @@ def _chosen(unit: Unit, choose: RowChoice) -> Iterator[pa.RecordBatch]:
         yield batch if mask.all() else without_views(batch).filter(pa.array(mask))
 
 
-# Tells which rows of a file to read: its number, the first row, and how many there are.
+# Returns which rows of a file to read. Arguments: its number, the first row, how many.
 RowChoice = Callable[[int, int, int], NDArray[np.bool_]]
 
 
@@ -121,15 +121,15 @@ class Split(NamedTuple):
     A generator of the seed and of the file's number draws one number for each row, in
     the order of the rows. Of every 20 rows, those with the least numbers are held out,
     6 if the share is 0.3. So whether a row is held out depends on its place alone: not
-    on its cells, nor on how many rows are read at once. Rows without a class have
-    places, too.
+    on its cells, nor on how many rows are read at once. Rows without a class
+    also have places.
     """
 
     share: float
     seed: int
 
     def heldout(self, file: int, start: int, rows: int) -> NDArray[np.bool_]:
-        """Tell which rows of a file are held out, from the row `start` on."""
+        """Return which rows of a file are held out, from the row `start` on."""
         first = start // _STRATUM
         last = -(-(start + rows) // _STRATUM)
         bits = np.random.PCG64([self.seed, file]).advance(first * _STRATUM)
@@ -141,7 +141,7 @@ class Split(NamedTuple):
         return mask.ravel()[offset : offset + rows]
 
     def training(self, file: int, start: int, rows: int) -> NDArray[np.bool_]:
-        """Tell which rows of a file are not held out."""
+        """Return which rows of a file are not held out."""
         return ~self.heldout(file, start, rows)
 
 
@@ -222,7 +222,7 @@ class Job:
 def chosen_columns(batch: pa.RecordBatch, columns: Sequence[str]) -> pa.RecordBatch:
     """Return some columns of a batch; all if one of them is absent, or there twice.
 
-    Such a batch is refused where it is counted.
+    Such a batch is rejected where it is counted.
     """
     counts = Counter(batch.schema.names)
     if any(counts[name] != 1 for name in columns):
@@ -237,7 +237,7 @@ def _stored(source: Source, columns: list[str], file: IO[bytes]) -> Source:
 
     def read(every_column: Iterator[pa.RecordBatch], some: list[str]) -> Any:
         if {*some} == {*columns}:
-            return every_column  # a surplus column is refused where rows are counted
+            return every_column  # a surplus column is rejected where rows are counted
         return (chosen_columns(batch, some) for batch in every_column)
 
     def units(columns: list[str]) -> Iterator[Unit]:
@@ -265,7 +265,7 @@ def written(
             file.close()
         raise ValueError(
             "The rows, which can be read only once, do not fit into the temporary "
-            f"folder {tempfile.gettempdir()!r} ({first_line(error)}): name another one "
+            f"folder {tempfile.gettempdir()!r} ({first_line(error)}). Name another one "
             "in TMPDIR, write the rows to a file, or give a fitted encoder."
         ) from None
 

@@ -8,8 +8,8 @@ one attempt of a task only, and counts are integers: an executor that dies chang
 nothing.
 
 Only the DataFrame API is used, so that classic sessions and Spark Connect run the same
-code. A worker that meets bad data sends the error as a row like any other instead of
-raising it: Spark would try three times more, and then wrap it in a traceback.
+code. A worker that meets bad data sends the error as a row like any other. If it
+raised it, Spark would try three times more, and then wrap it in a traceback.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def marginals(
         schema = df.limit(0).toArrow().schema
     spec = CountSpec.of(schema, target, encoder, class_conditional, weight)
     _check_workers(df.sparkSession)
-    if spec.undecided:  # each column travels in a message of its own
+    if spec.undecided:  # each column travels in a separate message
         alone = [spec.only([name]) for name in spec.undecided]
         profiles = _reduced(df, schema.names, ColumnProfile, alone, fan_in)
         spec = ColumnProfile.of_columns(spec, profiles).decided(spec)

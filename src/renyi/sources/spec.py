@@ -1,7 +1,7 @@
 """What is counted in a stream of rows, what is known of each column, and how rows come.
 
 Rows in memory are looked at as often as needed; of a stream, each pass over the rows is
-dear. A `CountSpec` says what is known of every column before the next pass:
+expensive. A `CountSpec` says what is known of every column before the next pass:
 
 * a column of *labels* needs nothing: labels may appear in any batch;
 * a column of *numbers* needs the edges of its bins;
@@ -56,9 +56,9 @@ class ColumnSpec(NamedTuple):
     """What is known of a column before it is counted.
 
     `family` is of its type. `kind` is "label", "number", or "auto": the number of
-    different integers decides. `text` says how text is read: as it stands (""), by its
-    looks, still to be found out ("guess"), or as trimmed "words", "integers" or
-    "numbers", or as "figures": labels that are numbers, each cell for itself. `levels`
+    different integers decides. `text` says how text is read. "" is unchanged, "guess"
+    is still to be decided by the cells. "words", "integers" and "numbers" are trimmed.
+    "figures" are labels that are numbers, each cell for itself. `levels`
     are those of a fitted encoder, or the bins of a number. `row_numbers` is how many
     different numbers number the rows, "" if they do not.
     """
@@ -312,7 +312,7 @@ def slices(
 
 
 def _check_schema(spec: CountSpec, schema: pa.Schema) -> None:
-    """Refuse a batch whose columns are not those of the spec."""
+    """Raise ValueError if the columns of a batch are not those of the spec."""
     types = dict(zip(schema.names, schema.types, strict=True))
     check_names(schema.names)
     for name in spec.read_columns:

@@ -2,8 +2,8 @@
 
 Statistics offices publish tables, not rows. Each table here becomes long first: the
 categories of two or more columns and a count. Every pair of columns in it gives a block
-of the marginals; every column gives its own margin. Where two tables speak of the same
-margin they must agree.
+of the marginals; every column gives its own margin. Where two tables give the same
+margin, they must agree.
 """
 
 from __future__ import annotations
@@ -124,7 +124,7 @@ def columns_of(long: list[pd.DataFrame], settings: Encoder, count: str) -> Colum
             if not len(counted):
                 raise ValueError(f"The table of {name!r} counts no row at all.")
             values = counted.drop_duplicates().astype(object)
-            # Each label is there once, which is no sign of an identifier.
+            # Each label is there once. This does not make it an identifier.
             fitted, _ = labels.fit_transform(values, refuse_identifiers=False)
             column = fitted.columns[0]
             columns[name] = columns[name].union(column) if name in columns else column
