@@ -112,7 +112,7 @@ bench: $(VENV)/.installed-bench
 
 # Hours in full; SPLITS=5 gives tables in minutes. What is finished is kept.
 paper: $(VENV)/.installed-exact,fast,plot
-	for name in theorems selection runtime genome table1; do \
+	for name in theorems information cycles selection runtime genome table1; do \
 		case $$name in table1|selection) extent="$(SPLITS:%=--splits %)";; *) extent=;; esac; \
 		OMP_NUM_THREADS=1 $(BIN)/python -m experiments.$$name $$extent || exit; \
 	done

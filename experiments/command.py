@@ -78,7 +78,8 @@ def _run(name: str, experiment: Any, args: argparse.Namespace) -> None:
         _note(f"{count} are saved in {folder}; run the same command to continue.")
         raise
     report: Report = experiment.report(results, settings)
-    report.notes.extend(_mixture(pieces.sources(folder, keys)))
+    report.notes.extend(pieces.origin(folder))
+    report.notes.extend(_digests(pieces.sources(folder, keys)))
     written = [*report.write(folder, settings), folder / pieces.SETTINGS]
     _print(report, settings, [str(place) for place in written], args.json)
 
@@ -184,17 +185,19 @@ def _check_extras(extras: Sequence[str]) -> None:
         raise MissingExtraError(f"{needed}: {install_advice(*names)}.")
 
 
-def _mixture(sources: set[str]) -> list[str]:
-    """Return a note if pieces were made by more than one state of the code.
+def _digests(sources: set[str]) -> list[str]:
+    """Return a note on the code that made the pieces.
 
-    >>> _mixture({"a"}), len(_mixture({"a", "b"}))
-    ([], 1)
+    >>> _digests({"a1"}), len(_digests({"a1", "b2"}))
+    (['Digest of the code: a1.'], 1)
     """
-    if len(sources) < 2:
+    if sources <= {""}:
         return []
+    if len(sources) == 1:
+        return [f"Digest of the code: {min(sources)}."]
     return [
         f"The pieces were made by {len(sources)} states of the code; pieces.jsonl has "
-        "the digest of each where it was told."
+        "the digest of each, if it is known."
     ]
 
 

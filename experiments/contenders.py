@@ -141,7 +141,7 @@ def _second(split: Split) -> Outcomes:
 
 
 def _selected(split: Split, order: int, columns: dict[str, str]) -> Outcomes:
-    selector = RenyiSelector(order=order, penalty="cv", random_state=split.seed)
+    selector = RenyiSelector(order=order, method="path", random_state=split.seed)
     selector.fit(split.X, split.y)
     X = split.X_test.loc[:, selector.get_support()]
     return {
@@ -158,7 +158,7 @@ def _selected(split: Split, order: int, columns: dict[str, str]) -> Outcomes:
 
 
 def _first_selected(split: Split) -> Outcomes:
-    return _selected(split, 1, {"δ̃map_FS1": "map"})
+    return _selected(split, 1, {"δ̃map_FS1": "map", "δ̃_FS1": "renyi"})
 
 
 def _second_selected(split: Split) -> Outcomes:
@@ -259,7 +259,7 @@ def _majority(split: Split) -> Outcomes:
 FITS: dict[tuple[str, ...], Callable[[Split], Outcomes]] = {
     ("δ̃map", "δ̃", "δ̃sharp"): _first,
     ("δ̃map₂", "δ̃₂"): _second,
-    ("δ̃map_FS1",): _first_selected,
+    ("δ̃map_FS1", "δ̃_FS1"): _first_selected,
     ("δ̃map_FS2", "δ̃_FS2"): _second_selected,
     ("DCC",): _dcc,
     ("gDCC",): _gdcc,
@@ -273,6 +273,7 @@ FITS: dict[tuple[str, ...], Callable[[Split], Outcomes]] = {
 COLUMNS = tuple(column for columns in FITS for column in columns)
 RENYI = tuple(column for column in COLUMNS if column.startswith("δ̃"))
 BASELINES = ("DCC", "gDCC", "MPM", "TAN", "SVM", "SVM₂")
+OF_PAIRS = tuple(column for column in COLUMNS if column.endswith(("₂", "2")))
 
 
 def outcomes(split: Split, columns: Sequence[str] = COLUMNS) -> Outcomes:

@@ -58,7 +58,7 @@ def learning_curve(name: str, order: int, splits: int) -> list[str]:
 
 def oracle(name: str, order: int, splits: int) -> list[str]:
     """Return a row: error at the chosen λ and at those of two oracles."""
-    rows = [table1.split_of(f"{name} {k}", SEED) for k in range(splits)]
+    rows = [table1.split_of(f"{name} {k} all", SEED) for k in range(splits)]
     auto = np.array([error(split, order) for split in rows])
     table = np.array([[error(s, order, alpha)[0] for alpha in GRID] for s in rows])
     best = int(table.mean(axis=0).argmin())

@@ -14,6 +14,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import platform
 import signal
 import sys
 import threading
@@ -22,6 +23,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
+from datetime import date
 from functools import cache
 from multiprocessing import active_children, get_context, parent_process
 from pathlib import Path
@@ -37,7 +39,8 @@ Cost = Callable[[str], float]
 
 # Settings that only choose the pieces, and do not change any of them: a run of 5 splits
 # can continue to 100.
-EXTENT = {"splits", "datasets", "samples", "slow", "command"}
+EXTENT = {"splits", "datasets", "samples", "slow", "command", "begun", "processor"}
+ORIGIN = ("begun", "processor")
 SETTINGS = "settings.json"
 PIECES = "pieces.jsonl"
 CODE = "code"
@@ -116,9 +119,28 @@ def begin(folder: Path, settings: Mapping[str, Any]) -> dict[str, Any]:
                 f"{folder} contains a run with {name} = {earlier.get(name)!r}, not "
                 f"{requested.get(name)!r}: give another --out, or delete the folder."
             )
+    origin = {name: earlier[name] for name in ORIGIN if name in earlier}
+    if earlier is requested:
+        origin = {"begun": date.today().isoformat(), "processor": processor()}
     with replacing(place) as stream:
-        stream.write((json.dumps(requested, indent=2) + "\n").encode())
+        stream.write((json.dumps({**requested, **origin}, indent=2) + "\n").encode())
     return _finished(folder / PIECES)
+
+
+def processor() -> str:
+    """Return the name of the processor, as far as the system tells it."""
+    info = Path("/proc/cpuinfo")
+    lines = info.read_text().splitlines() if info.exists() else []
+    names = [line.split(":")[1].strip() for line in lines if "model name" in line]
+    return f"{names[0] if names else platform.machine()}, {len(names) or '?'} cores"
+
+
+def origin(folder: Path) -> list[str]:
+    """Return a note on when and where a run was begun; none if it is not known."""
+    settings = _read(folder / SETTINGS)
+    if not settings.keys() >= set(ORIGIN):
+        return []
+    return [f"Begun on {settings['begun']}; processor: {settings['processor']}."]
 
 
 @cache

@@ -1,9 +1,12 @@
-r"""Selecting: choose features by Algorithm 1, then refit a model on them.
+r"""Selecting: choose features, then refit a model on them.
 
-*How many features.* That depends on one number, the penalty λ. The user may give a
-number of features, a cap on the certified error, or λ itself. Otherwise λ is chosen by
-cross-validation. If there are no rows to leave out, the number of features is chosen
-instead, by generalised cross-validation of the refits of the first 1, 2, … features.
+*In which order.* Forward selection adds the feature that lowers γ most. Algorithm 1 of
+the paper orders the features by the penalty λ at which they get points.
+
+*How many features.* The user may give a number of features, a cap on the certified
+error, or the λ of Algorithm 1. Otherwise cross-validation chooses the number of
+features, or λ. If there are no rows to leave out, the number of features is chosen by
+generalised cross-validation of the refits of the first 1, 2, … features.
 
 *Folds.* Rows are assigned to folds at random, class by class. With pair counts, a fold
 needs no rows for training. The counts of the training part are a difference,
@@ -15,14 +18,18 @@ whether a row is weighted or repeated.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import cached_property
+from importlib.util import find_spec
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from renyi.certificates.text import SELECTED
+from renyi.correlation import hgr_lower_bound
 from renyi.encoding.encoder import Encoder
 from renyi.encoding.rows import TrainingRows
 from renyi.encoding.tuples import TupleEncoder
@@ -37,26 +44,44 @@ from renyi.fitting import (
 )
 from renyi.formatting import rounded_up
 from renyi.marginals.marginals import Marginals
+from renyi.robust.brier_risk import theta
 from renyi.rules import check_rule, random_of, row_keys
 from renyi.selection import (
     PathResult,
     check_path_settings,
     counts_problem,
     entry_path,
+    forward_counts,
+    forward_order,
+    forward_path,
     nested_fits,
+    nested_solutions,
 )
-from renyi.solvers.l1inf import CountsProblem, Problem, RowsProblem, cheaper_form
+from renyi.solvers.l1inf import (
+    CountsProblem,
+    Problem,
+    RowsProblem,
+    cheaper_form,
+    places_of,
+)
 from renyi.solvers.l1inf_path import (
     MAX_PASSES,
     N_LAMBDAS,
     RATIO,
     TOL,
+    LassoPath,
     grid_down_to,
     penalty_grid,
     solve_path,
 )
 from renyi.solvers.ridge import check_alpha
-from renyi.validation import InputError, check_positive, check_share, check_whole
+from renyi.validation import (
+    InputError,
+    check_choice,
+    check_positive,
+    check_share,
+    check_whole,
+)
 
 Floats = NDArray[np.float64]
 Places = NDArray[np.int64]
@@ -65,6 +90,7 @@ _FOLD_TOL = 1e-3
 _GCV_GRID = np.logspace(-8, 1, 10)
 # Beyond this many copies of rows, each row is in one fold, whatever its weight.
 _MOST_COPIES = 10_000_000
+_EXACT_CORRELATION = 4_000  # outcomes times classes: about a second
 _DUST = 1e-9
 
 
@@ -73,7 +99,9 @@ class SelectionSettings:
     """The parameters of a selection; see `RenyiSelector` for their meaning."""
 
     n_features: int | None = None
+    method: str = "forward"
     penalty: float | str = "cv"
+    fit_intercept: bool = True
     refit_alpha: float | str = "auto"
     max_error: float | None = None
     order: int = 1
@@ -87,6 +115,7 @@ class SelectionSettings:
 
     def __post_init__(self) -> None:
         """Raise ValueError if a parameter is not valid."""
+        check_choice("method", self.method, METHODS)
         check_rule(self.rule)
         check_whole("order", self.order, 1)
         check_alpha(self.refit_alpha)
@@ -99,6 +128,12 @@ class SelectionSettings:
         else:
             advice = ". Without a penalty, use RenyiClassifier"
             check_positive("penalty", self.penalty, advice)
+            if self.method != "path":
+                raise InputError(
+                    "{penalty} is the λ of Algorithm 1: choose {method} as well.",
+                    penalty=self.penalty,
+                    method="path",
+                )
         if self.n_features is not None:
             check_whole("n_features", self.n_features, 1)
         if self.max_error is not None:
@@ -125,6 +160,7 @@ class SelectionSettings:
             order=self.order,
             alpha=self.refit_alpha,
             rule=self.rule,
+            fit_intercept=self.fit_intercept,
             random_state=self.random_state,
             calibration=None if plain else "auto",
         )
@@ -141,7 +177,8 @@ class Selection:
     columns : ndarray
         Places of the table's columns that occur in them, ascending.
     penalty : float
-        The penalty at which they were selected; see `RenyiSelector`.
+        The penalty at which they were selected, NaN for a forward selection; see
+        `RenyiSelector`.
     path : PathResult
         The whole path.
     cv : CrossValidation or None
@@ -168,14 +205,17 @@ def select_rows(rows: TrainingRows, settings: SelectionSettings) -> Selection:
     """Select features by encoded rows, and refit on them."""
     sizes = rows.encoder.columns.sizes
     K = len(rows.target.categories)
-    problem = RowsProblem(rows.codes, sizes, rows.y, K, rows.sample_weight)
+    problem = RowsProblem(
+        rows.codes, sizes, rows.y, K, rows.sample_weight, settings.fit_intercept
+    )
     model = settings.refit_settings(K)
 
     def refit(places: Places) -> Fit:
         encoder = _part_of(rows.encoder, places)
         return fit_rows(replace(rows, encoder=encoder, codes=rows.codes[places]), model)
 
-    chooser = _Chooser(cheaper_form(problem), problem, rows.encoder, refit, settings)
+    form = _FORMS[settings.method]
+    chooser = form(cheaper_form(problem), problem, rows.encoder, refit, settings)
     return chooser.selection()
 
 
@@ -191,10 +231,12 @@ def select_counts(m: Marginals, settings: SelectionSettings) -> Selection:
         fit = fit_counts(replace(part, settings=encoder), model)
         return replace(fit, named=has_names(m.encoder))
 
-    return _Chooser(counts_problem(m), None, m.encoder, refit, settings).selection()
+    problem = counts_problem(m, settings.fit_intercept)
+    chooser = _FORMS[settings.method](problem, None, m.encoder, refit, settings)
+    return chooser.selection()
 
 
-class _Chooser:
+class _Chooser(ABC):
     """The choice of features of one problem; `path` is extended if necessary."""
 
     path: PathResult
@@ -224,7 +266,6 @@ class _Chooser:
                 "there are.",
                 n_features=n_features,
             )
-        self.grid = self._grid()
         self._follow(n_features or 0)
         places, penalty = self._choice()
         fit = self.refit(np.sort(places))
@@ -240,16 +281,13 @@ class _Chooser:
             self.encoder,
         )
 
+    @abstractmethod
     def _follow(self, at_least: int) -> None:
-        """Compute the path, down to the given number of features."""
-        self.path = entry_path(
-            self.problem,
-            self.names,
-            self.grid,
-            tol=self.settings.tol,
-            at_least=at_least,
-            max_passes=self.settings.max_passes,
-        )
+        """Order the features, at least the given number of them; 0 for all."""
+
+    @abstractmethod
+    def _by_folds(self, folds: Floats) -> tuple[Places, float]:
+        """Return the features that cross-validation chooses, and the penalty."""
 
     def _choice(self) -> tuple[Places, float]:
         """Return the places of the features, and the penalty."""
@@ -258,41 +296,14 @@ class _Chooser:
             return self._first(self._fewest(settings.max_error))
         if settings.n_features is not None:
             return self._first(settings.n_features)
-        if not isinstance(settings.penalty, str):
-            return self._active(float(self.grid[-1]))
         if self.rows is None:
             return self._first(self._by_gcv())
         folds = assign_folds(self.rows, settings.n_folds, settings.random_state)
-        tol = max(settings.tol, _FOLD_TOL)
-        self.cv = cross_validate(self.rows, self.problem, self.grid, folds, tol)
-        best = self.cv.best(one_error=settings.penalty == "cv-1se")
-        return self._active(float(self.grid[best]))
-
-    def _grid(self) -> Floats:
-        """Return the penalties to try, down to the one given."""
-        settings = self.settings
-        grid = penalty_grid(self.problem, settings.n_lambdas, settings.ratio)
-        if isinstance(settings.penalty, str):
-            return grid
-        least = float(settings.penalty)
-        if least >= grid[0]:
-            raise InputError(
-                f"{{penalty}} selects no feature. Choose one below {grid[0]:.4g}.",
-                penalty=settings.penalty,
-            )
-        # Above it the penalties stay the same, so that the order of entry does as well.
-        return grid_down_to(grid, least)
+        return self._by_folds(folds)
 
     def _first(self, k: int) -> tuple[Places, float]:
         """Return the first features in order of entry, and the penalty."""
         return self.path.places[:k], float(self.path.lambdas[k - 1])
-
-    def _active(self, penalty: float) -> tuple[Places, float]:
-        """Return the features with points (or the first), and the penalty."""
-        path = self.path
-        where = int(np.abs(path.lasso.lambdas - penalty).argmin())
-        active = path.lasso.active[where, path.places] & ~np.isnan(path.lambdas)
-        return (path.places[active], penalty) if active.any() else self._first(1)
 
     def _fewest(self, cap: float) -> int:
         """Return the smallest number of features with a guarantee of at most `cap`."""
@@ -339,6 +350,74 @@ class _Chooser:
         return int(np.flatnonzero(risks <= risks.min() * (1 + 1e-9))[0]) + 1
 
 
+class _ForwardChooser(_Chooser):
+    """The choice by forward selection."""
+
+    def _follow(self, at_least: int) -> None:
+        self.path = forward_path(self.problem, self.names, at_least or None)
+
+    def _by_folds(self, folds: Floats) -> tuple[Places, float]:
+        assert self.rows is not None
+        self.cv = cross_validate_forward(self.rows, forward_counts(self.problem), folds)
+        one_error = self.settings.penalty == "cv-1se"
+        best = int(self.cv.n_features[self.cv.best(one_error)])
+        return self._first(max(best, 1))
+
+
+class _PathChooser(_Chooser):
+    """The choice by Algorithm 1."""
+
+    @cached_property
+    def grid(self) -> Floats:
+        """The penalties to try, down to the one given."""
+        settings = self.settings
+        grid = penalty_grid(self.problem, settings.n_lambdas, settings.ratio)
+        if isinstance(settings.penalty, str):
+            return grid
+        least = float(settings.penalty)
+        if least >= grid[0]:
+            raise InputError(
+                f"{{penalty}} selects no feature. Choose one below {grid[0]:.4g}.",
+                penalty=settings.penalty,
+            )
+        # Above it the penalties stay the same, so that the order of entry does as well.
+        return grid_down_to(grid, least)
+
+    def _follow(self, at_least: int) -> None:
+        self.path = entry_path(
+            self.problem,
+            self.names,
+            self.grid,
+            tol=self.settings.tol,
+            at_least=at_least,
+            max_passes=self.settings.max_passes,
+        )
+
+    def _choice(self) -> tuple[Places, float]:
+        if isinstance(self.settings.penalty, str):
+            return super()._choice()
+        return self._active(float(self.grid[-1]))
+
+    def _by_folds(self, folds: Floats) -> tuple[Places, float]:
+        assert self.rows is not None
+        tol = max(self.settings.tol, _FOLD_TOL)
+        self.cv = cross_validate(self.rows, self.problem, self.grid, folds, tol)
+        best = self.cv.best(one_error=self.settings.penalty == "cv-1se")
+        return self._active(float(self.grid[best]))
+
+    def _active(self, penalty: float) -> tuple[Places, float]:
+        """Return the features with points (or the first), and the penalty."""
+        path = self.path
+        assert path.lasso is not None
+        where = int(np.abs(path.lasso.lambdas - penalty).argmin())
+        active = path.lasso.active[where, path.places] & ~np.isnan(path.lambdas)
+        return (path.places[active], penalty) if active.any() else self._first(1)
+
+
+_FORMS = {"forward": _ForwardChooser, "path": _PathChooser}
+METHODS = tuple(_FORMS)
+
+
 def _part_of(encoder: Encoder, places: Places) -> Encoder:
     """Return the encoder of some features, with only the columns that they use."""
     columns = encoder.columns.take(places.tolist())
@@ -356,35 +435,69 @@ def _columns_in(encoder: Encoder, places: Places) -> Places:
     return np.unique(np.array(members, np.int64))
 
 
+# ---- the value of a set of features
+
+
+class LeastCorrelation(NamedTuple):
+    """The least maximal correlation of features and target, or a bound from below."""
+
+    rho: float
+    exact: bool
+
+
+def least_correlation(m: Marginals) -> LeastCorrelation:
+    """Return the least maximal correlation over all populations with the pair counts.
+
+    It is at least ``√(1 − γ_S/(q(1−q)))``. For two classes ``√(1 − θ/(q(1−q)))`` is
+    exact, and is computed if the table is small and Clarabel is installed.
+    """
+    bound = hgr_lower_bound(m)
+    outcomes = np.prod(m.encoder.columns.sizes, dtype=np.float64) * len(m.classes)
+    of_columns = m.order == 1 and len(m.classes) == 2
+    small = of_columns and outcomes <= _EXACT_CORRELATION
+    if not small or find_spec("clarabel") is None:
+        return LeastCorrelation(bound, exact=False)
+    result = theta(m, class_conditional=False)
+    variance = float(np.prod(m.class_probabilities))
+    if result.theta is None or variance <= 0:
+        return LeastCorrelation(bound, exact=False)
+    rho = float(np.sqrt(np.clip(1 - result.theta / variance, 0, 1)))
+    return LeastCorrelation(max(rho, bound), exact=True)
+
+
 # ---- cross-validation
 
 
 class CrossValidation(NamedTuple):
-    """Held-out risk of each penalty.
+    """Held-out risk of each penalty, or of each number of features.
 
     Parameters
     ----------
     lambdas : ndarray of shape (L,)
-        The penalties, falling.
+        The penalties, falling; NaN for a forward selection.
+    n_features : ndarray of shape (L,)
+        The numbers of features, rising from 0, of a forward selection; all 0 for
+        penalties.
     risks, standard_errors : ndarray of shape (L,)
         Mean held-out γ, and the standard errors of these means, over the folds.
     error_rates : ndarray of shape (L,)
-        Error rate of the rule map on held-out rows, without any refit.
+        Error rate of the rule map on held-out rows; for penalties without any refit.
     n_folds : int
         Number of folds; fewer than requested if there are not as many rows.
     """
 
     lambdas: Floats
+    n_features: Places
     risks: Floats
     standard_errors: Floats
     error_rates: Floats
     n_folds: int
 
     def best(self, one_error: bool = False) -> int:
-        """Return the index of the penalty of least risk, the largest among equals.
+        """Return the index of least risk: largest penalty, or fewest features.
 
-        With `one_error`, it is the largest penalty with a risk within one standard
-        error of the least.
+        With `one_error`, it is the first with a risk within one standard error of the
+        least.
         """
         least = int(self.risks.argmin())
         room = self.standard_errors if one_error else 1e-9 * np.abs(self.risks)
@@ -430,7 +543,70 @@ def cross_validate(
             path = solve_path(rows.part(rest), lambdas, tol)
             risks[k] = inside.risks(path)
         wrong[k] = inside.errors(path)
+    return _averaged(folds, risks, wrong, lambdas=lambdas)
+
+
+def cross_validate_forward(
+    rows: RowsProblem, whole: CountsProblem, folds: Floats
+) -> CrossValidation:
+    """Select without each fold; return the held-out risk of 0, 1, 2, … features.
+
+    The ridge penalty of each number is that of least generalised cross-validation in
+    the training part.
+    """
+    numbers = np.arange(len(whole.sizes) + 1)
+    risks = np.zeros((len(folds), len(numbers)))
+    wrong = np.zeros((len(folds), len(numbers)))
+    for k, fold in enumerate(folds):
+        inside = rows.part(fold)
+        train = whole.without(inside.counted())
+        solutions = _nested_path(train, forward_order(train))
+        risks[k] = inside.risks(solutions)
+        wrong[k] = inside.errors(solutions)
+    return _averaged(folds, risks, wrong, n_features=numbers)
+
+
+def _nested_path(train: CountsProblem, order: Places) -> LassoPath:
+    """Return refits of the first 0, 1, 2, … features, each at its own ridge penalty."""
+    d = len(order)
+    counts = train.counted(order)
+    alphas = d * _GCV_GRID
+    scores = np.array([nested_fits(counts, alpha).gcv(train.n) for alpha in alphas])
+    best = np.where(np.isfinite(scores), scores, np.inf).argmin(axis=0)
+    columns = 1 if train.n_classes == 2 else train.n_classes
+    points = np.zeros((d + 1, len(train.q), columns))
+    intercepts = np.zeros((d + 1, columns))
+    intercepts[0] = train.plain_mean
+    places = places_of(order, train.sizes)
+    for j in np.unique(best).tolist():
+        z, shifts = nested_solutions(counts, float(alphas[j]))
+        own = np.flatnonzero(best == j)
+        points[np.ix_(own + 1, places)] = z[own]
+        intercepts[own + 1] = shifts[own]
+    none = np.full(d + 1, np.nan)
+    active = np.tri(d + 1, d, -1, dtype=bool)[:, np.argsort(order)]
+    passes = np.zeros(d + 1, np.int64)
+    return LassoPath(none, points, intercepts, none, none, active, passes, 0.0)
+
+
+def _averaged(
+    folds: Floats,
+    risks: Floats,
+    wrong: Floats,
+    *,
+    lambdas: Floats | None = None,
+    n_features: Places | None = None,
+) -> CrossValidation:
+    """Return means over the folds, each weighted by its rows."""
+    length = risks.shape[1]
     share = folds.sum(axis=1) / folds.sum()
     mean = share @ risks
     spread = np.sqrt(share @ (risks - mean) ** 2 / max(len(folds) - 1, 1))
-    return CrossValidation(lambdas, mean, spread, share @ wrong, len(folds))
+    return CrossValidation(
+        np.full(length, np.nan) if lambdas is None else lambdas,
+        np.zeros(length, np.int64) if n_features is None else n_features,
+        mean,
+        spread,
+        share @ wrong,
+        len(folds),
+    )

@@ -23,7 +23,7 @@ def test_path_selection_and_model(good: Callable[..., Done]) -> None:
     done = good("select", "votes", "--n-features", "3", "--out", "few")
     X, y = renyi.datasets.load("votes")
     known = renyi.RenyiSelector(n_features=3).fit(X, y)
-    assert "Selected 3 of 16 columns: the first 3 of the path, as requested" in done.out
+    assert "Selected 3 of 16 columns: the first 3 in order of entry, as" in done.out
     assert done.out.splitlines()[1:4] == [f"  {name}" for name in known.features_]
     error = known.classifier_.certificate_.loo_error
     assert f"Error to expect on new rows {100 * error:.1f} % (95 %" in flat(done.out)
@@ -51,8 +51,9 @@ def test_cross_validation_is_told(good: Callable[..., Done]) -> None:
     done = good("select", "votes", "--json").json
     known = renyi.RenyiSelector().fit(*renyi.datasets.load("votes"))
     assert done["selected"] == known.features_.tolist()
-    assert done["penalty"] == pytest.approx(known.penalty_)
+    assert done["penalty"] is None
     tried = done["cross_validation"]
+    assert tried["n_features"] == list(range(17)) and tried["penalties"] is None
     np.testing.assert_allclose(tried["risks"], known.cv_.risks, rtol=1e-6)
     assert len(done["path"]) == len(known.path_.entries)
     assert done["path"][0]["feature"] == "physician-fee-freeze"
@@ -60,6 +61,26 @@ def test_cross_validation_is_told(good: Callable[..., Done]) -> None:
     assert f"5-fold cross-validation, {known.cv_.risks.min():.4f}, is the least" in text
     best = known.cv_.error_rates[known.cv_.risks.argmin()]
     assert f"{100 * best:.1f} % of the rows left out" in text
+    by_path = good("select", "votes", "--method", "path", "--json").json
+    known = renyi.RenyiSelector(method="path").fit(*renyi.datasets.load("votes"))
+    assert by_path["selected"] == known.features_.tolist()
+    assert by_path["penalty"] == pytest.approx(known.penalty_)
+    assert by_path["cross_validation"]["n_features"] is None
+
+
+def test_correlation_of_the_columns(good: Callable[..., Done]) -> None:
+    argv = ("select", "votes", "--n-features", "2", "--out", "two")
+    done = good(*argv, "--json").json["correlation"]
+    m = renyi.Marginals.load("two.renyi")
+    theta = renyi.theta(m).theta
+    share = float(m.class_probabilities[0])
+    exact = np.sqrt(1 - theta / (share * (1 - share)))
+    assert done == {"rho": pytest.approx(exact, abs=1e-6), "exact": True}
+    assert exact >= renyi.hgr_lower_bound(m) - 1e-9
+    text = flat(good("select", "votes", "--n-features", "2").out)
+    assert f"is exactly {int(1000 * exact) / 1000:.3f}." in text
+    many = good("select", "kr-vs-kp", "--n-features", "20", "--json").json
+    assert not many["correlation"]["exact"]
 
 
 def test_no_feature_that_helps_is_told(good: Callable[..., Done]) -> None:
@@ -75,7 +96,7 @@ def test_no_feature_that_helps_is_told(good: Callable[..., Done]) -> None:
     text = flat(good("select", save(noise), "--target", "y").out)
     risk = f"5-fold cross-validation, {known.cv_.risks[0]:.4f}, is the least."
     assert f"No feature helped: without any, the held-out risk in {risk}" in text
-    assert "Selected 1 of 5 columns: the first of the path" in text
+    assert "Selected 1 of 5 columns: the first in order of entry" in text
     assert "with points at the penalty" not in text
 
 
@@ -195,7 +216,7 @@ def test_bounds_of_table_and_model_are_explained(good: Callable[..., Done]) -> N
 def test_features_that_left_are_explained(good: Callable[..., Done]) -> None:
     X, y = renyi.datasets.load("promoters")
     X = X.iloc[:, np.sort(np.random.default_rng(2).permutation(57)[:25])]
-    known = renyi.RenyiSelector(penalty=0.02).fit(X, y)
+    known = renyi.RenyiSelector(penalty=0.02, method="path").fit(X, y)
     chosen = set(known.features_)
     last = max(k for k, name in enumerate(known.path_.entries) if name in chosen)
     assert not chosen.issuperset(known.path_.entries[:last])  # as it should be here

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from itertools import combinations
+from itertools import combinations, product
 
 import numpy as np
 import pandas as pd
@@ -17,7 +17,9 @@ from sklearn.utils.estimator_checks import check_estimator
 
 import renyi
 from renyi.datasets import load
+from renyi.selecting import assign_folds, cross_validate_forward
 from renyi.selection import counts_problem
+from renyi.solvers.l1inf import RowsProblem
 from renyi.solvers.l1inf_path import MAX_PASSES, solve_path
 from support.manners import SEPARATE, all_checks
 from support.noisyrows import noisy
@@ -192,8 +194,8 @@ def test_penalty_by_number(votes):
     m = renyi.Marginals.from_data(X, y)
     found = solve_path(counts_problem(m), np.array([0.05]))
     for selector in (
-        renyi.RenyiSelector(penalty=0.05).fit(X, y),
-        renyi.RenyiSelector(penalty=0.05).fit_marginals(m),
+        renyi.RenyiSelector(penalty=0.05, method="path").fit(X, y),
+        renyi.RenyiSelector(penalty=0.05, method="path").fit_marginals(m),
     ):
         np.testing.assert_array_equal(selector.get_support(), found.active[0])
         assert selector.penalty_ == pytest.approx(0.05)
@@ -218,14 +220,15 @@ def test_fewest_features_for_a_certified_error(votes, rule):
 @pytest.mark.parametrize("rule", few(1, ["map", "sharp"]))
 def test_all_features_are_tried_for_a_certified_error(rule):
     X, y = load("credit")
-    entered = set(renyi.RenyiSelector(n_features=1).fit(X, y).path_.entries)
+    one = renyi.RenyiSelector(n_features=1, method="path").fit(X, y)
+    entered = set(one.path_.entries)
     entered |= set(renyi.selection_path(renyi.Marginals.from_data(X, y)).entries)
     assert len(entered) < 15
     reached = renyi.RenyiClassifier(rule=rule).fit(X, y).certificate_.bounds[rule]
     without = renyi.RenyiClassifier(rule=rule).fit(X[[c for c in X if c in entered]], y)
     cap = reached + 1e-5
     assert without.certificate_.bounds[rule] > cap
-    selector = renyi.RenyiSelector(max_error=cap, rule=rule).fit(X, y)
+    selector = renyi.RenyiSelector(max_error=cap, rule=rule, method="path").fit(X, y)
     assert selector.classifier_.certificate_.bounds[rule] <= cap
     assert len(selector.features_) > len(entered)
     message = "cannot be certified: a model of all 15 features reaches"
@@ -235,7 +238,7 @@ def test_all_features_are_tried_for_a_certified_error(rule):
 
 def test_passes_have_a_limit_that_can_be_raised():
     X, y = noisy(n=30, d=12)
-    few = renyi.RenyiSelector(n_features=12, tol=1e-9, max_passes=5)
+    few = renyi.RenyiSelector(n_features=12, method="path", tol=1e-9, max_passes=5)
     with pytest.warns(ConvergenceWarning, match="max_passes"):
         assert not few.fit(X, y).path_.lasso.converged
     more = few.set_params(max_passes=MAX_PASSES).fit(X, y)
@@ -262,14 +265,15 @@ def test_marginals_alone_choose_by_generalised_cross_validation():
         renyi.RenyiSelector().fit_marginals(m * (1 / m.n))
 
 
-def test_weights_count_as_repetition():
+@pytest.mark.parametrize("method", ["forward", "path"])
+def test_weights_count_as_repetition(method):
     X, y = noisy(n=80)
     weights = np.arange(80) % 3
     kept = np.repeat(np.arange(80), weights)
-    a = renyi.RenyiSelector().fit(X, y, sample_weight=weights)
-    b = renyi.RenyiSelector().fit(X.iloc[kept], y[kept])
+    a = renyi.RenyiSelector(method=method).fit(X, y, sample_weight=weights)
+    b = renyi.RenyiSelector(method=method).fit(X.iloc[kept], y[kept])
     assert a.features_.tolist() == b.features_.tolist()
-    assert a.penalty_ == pytest.approx(b.penalty_)
+    assert a.penalty_ == pytest.approx(b.penalty_, nan_ok=method == "forward")
     np.testing.assert_allclose(a.cv_.risks, b.cv_.risks, rtol=1e-6)
     np.testing.assert_allclose(a.predict_proba(X), b.predict_proba(X), atol=1e-9)
 
@@ -287,9 +291,10 @@ def pair_columns(X):
 def test_pairs_are_selected_as_columns_of_pairs_would_be(n):
     """With fewer categories than rows, and with more."""
     X, y = noisy(n=n, d=5)
-    pairs = renyi.RenyiSelector(order=2, tol=1e-6, penalty=0.1).fit(X, y)
+    settings = {"method": "path", "tol": 1e-6, "penalty": 0.1}
+    pairs = renyi.RenyiSelector(order=2, **settings).fit(X, y)
     made = pair_columns(X)
-    columns = renyi.RenyiSelector(tol=1e-6, penalty=0.1).fit(made, y)
+    columns = renyi.RenyiSelector(**settings).fit(made, y)
     assert pairs.features_.tolist() == columns.features_.tolist()
     assert len(pairs.features_) > 2
     np.testing.assert_allclose(pairs.path_.gamma, columns.path_.gamma, atol=1e-9)
@@ -300,8 +305,9 @@ def test_pairs_are_selected_as_columns_of_pairs_would_be(n):
     assert set(pairs.get_feature_names_out()) == used
     assert pairs.transform(X).shape == (n, len(used))
     counted = renyi.Marginals.from_data(X, y, order=2)
-    by_counts = renyi.RenyiSelector(n_features=2, order=2).fit_marginals(counted)
-    by_rows = renyi.RenyiSelector(n_features=2, order=2).fit(X, y)
+    two = renyi.RenyiSelector(n_features=2, order=2, method="path")
+    by_counts = clone(two).fit_marginals(counted)
+    by_rows = clone(two).fit(X, y)
     assert by_counts.features_.tolist() == by_rows.features_.tolist()
     np.testing.assert_array_equal(by_counts.predict(X), by_rows.predict(X))
     first = renyi.selection_path(counted).features(2)
@@ -339,9 +345,14 @@ def test_pairs_of_chess():
         ({"penalty": 0}, "penalty must be .* not 0"),
         ({"penalty": -1.0}, "penalty must be .* not -1.0"),
         ({"penalty": "min"}, "penalty must be .* not 'min'"),
-        ({"penalty": 5.0}, "penalty=5.0 .* below 0.87"),
+        ({"penalty": 5.0, "method": "path"}, "penalty=5.0 .* below 0.87"),
+        ({"penalty": 5.0}, "the λ of Algorithm 1: choose method='path'"),
+        ({"method": "lasso"}, "method must be 'forward' or 'path', not 'lasso'"),
         ({"max_error": 1.0}, "max_error must lie between 0 and 1"),
-        ({"n_features": 2, "penalty": 0.1}, "n_features and penalty"),
+        (
+            {"n_features": 2, "penalty": 0.1, "method": "path"},
+            "n_features and penalty",
+        ),
         ({"n_features": 2, "max_error": 0.1}, "n_features and max_error"),
         ({"n_folds": 1}, "n_folds must be a whole number of at least 2"),
         ({"ratio": 1.5}, "ratio must lie between 0 and 1"),
@@ -394,3 +405,106 @@ def test_no_check_fails():
     assert not [name for name, status in found.items() if status == "failed"]
     assert {n for n, s in found.items() if s == "skipped"} <= {SEPARATE}
     assert len(found) > 40
+
+
+# ---- forward selection and the letter of Algorithm 1
+
+
+def least_risk(X, y, names, alpha=1e-9):
+    """Return the least γ + alpha‖z‖² of some columns, by ridge on their indicators."""
+    W = pd.get_dummies(X[list(names)]).to_numpy(float)
+    W = W - W.mean(axis=0)
+    T = pd.get_dummies(pd.Series(y)).to_numpy(float)
+    T = T - T.mean(axis=0)
+    z = np.linalg.solve(W.T @ W / len(W) + alpha * np.eye(W.shape[1]), W.T @ T / len(W))
+    squares = ((W @ z - T) ** 2).sum(axis=1).mean() + alpha * (z**2).sum()
+    return float(squares / 2)
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_forward_selection_adds_the_column_that_lowers_the_risk_most(n_classes):
+    X, y = noisy(n=300, d=7)
+    rng = np.random.default_rng(1)
+    if n_classes == 3:
+        y = np.where((X["c2"] == X["c2"].iloc[0]) & (rng.random(300) < 0.7), 2, y)
+    selector = renyi.RenyiSelector(n_features=5).fit(X, y)
+    chosen = list[str]()
+    for k in range(5):
+        rest = [name for name in X if name not in chosen]
+        risks = {name: least_risk(X, y, [*chosen, name], 5 / 300) for name in rest}
+        chosen.append(min(risks, key=risks.get))
+        least = least_risk(X, y, chosen)
+        assert selector.path_.gamma[k] == pytest.approx(least, abs=1e-5)
+    assert selector.features_.tolist() == chosen
+    m = renyi.Marginals.from_data(X, y)
+    by_counts = renyi.RenyiSelector(n_features=5).fit_marginals(m)
+    assert by_counts.features_.tolist() == chosen
+
+
+def test_folds_of_forward_selection_are_models_of_the_other_rows():
+    X, y = noisy(n=150, d=6)
+    encoder, codes = renyi.Encoder().fit_transform(X)
+    sizes = encoder.columns.sizes
+    rows = RowsProblem(codes, sizes, y, 2)
+    cv = cross_validate_forward(rows, rows.counted(), assign_folds(rows, 3))
+    risks = np.zeros(7)
+    error_rates = np.zeros(7)
+    for fold in assign_folds(rows, 3):
+        inside = fold > 0
+        best = np.full(7, np.inf)
+        held_out = np.zeros((2, 7))
+        other = X[~inside]
+        labels = y[~inside]
+        c = y[inside] - 0.5
+        mean = labels.mean() - 0.5
+        held_out[0, 0] = ((mean - c) ** 2).sum()
+        held_out[1, 0] = ((mean > 0) != (c > 0)).sum()
+        order = renyi.RenyiSelector(n_features=6).fit(other, labels).features_
+        for k, alpha in product(range(1, 7), 6 * np.logspace(-8, 1, 10)):
+            names = order[:k].tolist()
+            clf = renyi.RenyiClassifier(alpha=alpha, calibration=None)
+            clf.fit(other[names], labels)
+            df = degrees_of_freedom(other[names], alpha)
+            gcv = clf.certificate_.gamma / (1 - df / len(labels)) ** 2
+            if gcv < best[k]:
+                best[k] = gcv
+                scores = clf.decision_function(X[inside][names])
+                held_out[0, k] = ((scores - c) ** 2).sum()
+                held_out[1, k] = ((scores > 0) != (c > 0)).sum()
+        risks += held_out[0] / 150
+        error_rates += held_out[1] / 150
+    np.testing.assert_allclose(cv.risks, risks, atol=1e-8)
+    np.testing.assert_allclose(cv.error_rates, error_rates, atol=1e-12)
+    assert cv.n_features.tolist() == [0, 1, 2, 3, 4, 5, 6]
+
+
+def degrees_of_freedom(X, alpha):
+    """Return the trace of the hat matrix of a ridge regression with intercept."""
+    W = pd.get_dummies(X).to_numpy(float)
+    W = W - W.mean(axis=0)
+    Q = W.T @ W / len(W)
+    return 1 + np.trace(np.linalg.solve(Q + alpha * np.eye(len(Q)), Q))
+
+
+def test_algorithm_1_to_the_letter_has_no_intercept(votes):
+    X, y = votes
+    m = renyi.Marginals.from_data(X, y)
+    settings = {"method": "path", "penalty": 0.1}
+    literal = renyi.RenyiSelector(**settings, fit_intercept=False)
+    by_rows = clone(literal).fit(X, y)
+    by_counts = clone(literal).fit_marginals(m)
+    assert set(by_rows.features_) == set(by_counts.features_)
+    assert len(by_rows.features_) == 3
+    assert len(renyi.RenyiSelector(**settings).fit(X, y).features_) == 4
+    assert by_rows.classifier_.intercept_ == 0
+    # The conditions of a minimum of γ(z) + λ Σ max|z_i|, without an intercept.
+    path = renyi.selection_path(m, fit_intercept=False, tol=1e-10).lasso
+    k = int(np.abs(path.lambdas - 0.1).argmin())
+    gradient = m.dvec - 2 * m.Q @ path.z[k]
+    sizes = m.encoder.columns.sizes
+    starts = np.concatenate([[0], np.cumsum(sizes)[:-1]])
+    norms = np.add.reduceat(np.abs(gradient), starts)
+    used = path.active[k]
+    np.testing.assert_allclose(norms[used], path.lambdas[k], rtol=1e-4)
+    assert (norms[~used] <= path.lambdas[k] * (1 + 1e-9)).all()
+    assert (path.intercepts == 0).all()

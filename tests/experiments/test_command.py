@@ -14,8 +14,10 @@ import pytest
 
 from experiments import (
     command,
+    cycles,
     genome,
     guarantees,
+    information,
     pieces,
     runtime,
     selection,
@@ -30,6 +32,8 @@ SMALL = {
     "runtime": ("--repetitions", 1, "--columns", 50, 100, "--rows", 60),
     "genome": ("--repetitions", 1, "--samples", 60, "--variants", 200),
     "theorems": ("--tables", 3),
+    "information": ("--tables", 3),
+    "cycles": ("--tables", 3),
     "selection": ("--splits", 1, "--datasets", "votes"),
     "guarantees": ("--samples", 1, "--rows", 100),
 }
@@ -39,6 +43,8 @@ MODULES = {
     "runtime": runtime,
     "genome": genome,
     "theorems": theorems,
+    "information": information,
+    "cycles": cycles,
     "selection": selection,
     "guarantees": guarantees,
 }

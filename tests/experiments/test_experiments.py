@@ -31,7 +31,7 @@ QUICK = ["δ̃map", "δ̃", "δ̃sharp", "MPM", "SVM", "majority"]
 
 @pytest.fixture(scope="module")
 def piece():
-    return table1.work("votes 1", {"seed": 0, "classifiers": QUICK})
+    return table1.work("votes 1 all", {"seed": 0, "classifiers": QUICK})
 
 
 @pytest.fixture(scope="module")
@@ -86,7 +86,7 @@ def test_baselines_of_a_split_recomputed(piece, rows):
 
 
 def test_parameters_are_chosen_without_the_test_rows():
-    split = table1.split_of("votes 0", 0)
+    split = table1.split_of("votes 0 all", 0)
     found = contenders.outcomes(split, QUICK)
     other = split._replace(y_test=np.roll(split.y_test, 7))
     again = contenders.outcomes(other, QUICK)
@@ -131,7 +131,7 @@ def outcome(error, bound=None, rule=None):
 def test_summary_of_known_errors():
     errors = [0.1, 0.2, 0.4]
     results = {
-        f"votes {k}": {
+        f"votes {k} all": {
             "δ̃map": outcome(e, bound=0.3),
             "DCC": outcome(0.25, bound=0.3, rule=0.31),
             "TAN": outcome(2 * e),
@@ -139,7 +139,7 @@ def test_summary_of_known_errors():
         for k, e in enumerate(errors)
     }
     frame = table1.tidy(results)
-    table = table1.summary(frame).set_index("column")
+    table = table1.summary(frame).set_index("classifier")
     assert list(table.index) == ["δ̃map", "DCC", "TAN"]
     assert table.loc["δ̃map", "error"] == pytest.approx(0.7 / 3)
     deviation = np.std(errors, ddof=1)
@@ -155,17 +155,19 @@ def test_summary_of_known_errors():
 
 
 def test_a_column_that_only_some_splits_have():
-    results = {f"votes {k}": {"δ̃map": outcome(0.2), "SVM": outcome(0.1)} for k in "012"}
-    results["votes 2"]["SVM₂"] = outcome(0.05)
+    results = {
+        f"votes {k} all": {"δ̃map": outcome(0.2), "SVM": outcome(0.1)} for k in "012"
+    }
+    results["votes 2 all"]["SVM₂"] = outcome(0.05)
     frame = table1.tidy(results)
     assert table1.best(frame)["best of the others"].to_list() == ["SVM 10.00"]
     notes = table1.report(results, {"splits": 3}).notes
-    assert sum("SVM₂ is of fewer splits" in note for note in notes) == 1
+    assert "On votes, SVM₂ is of the first split." in notes
 
 
 def test_the_machine_of_pairs_recomputed(rows):
     _, y, _, y_test = rows
-    found = table1.work("votes 1", {"seed": 0, "classifiers": ["SVM₂"]})["SVM₂"]
+    found = table1.work("votes 1 all", {"seed": 0, "classifiers": ["SVM₂"]})["SVM₂"]
     X, _ = renyi.datasets.load("votes")
     order = np.random.default_rng([0, 4, 1]).permutation(435)
     names = list(itertools.combinations(X.columns, 2))
@@ -180,7 +182,7 @@ def test_the_machine_of_pairs_recomputed(rows):
 
 def test_worse_on_every_split_is_not_as_good():
     results = {
-        f"votes {k}": {"δ̃map": outcome(0.2 + e), "SVM": outcome(0.1)}
+        f"votes {k} all": {"δ̃map": outcome(0.2 + e), "SVM": outcome(0.1)}
         for k, e in enumerate((0.01, 0.0, 0.02))
     }
     assert table1.best(table1.tidy(results))["as good"].to_list() == ["no"]
@@ -196,7 +198,7 @@ def test_the_papers_figures():
 
 def test_report_of_the_table(tmp_path, piece):
     settings = {"splits": 1, "command": ["renyi"]}
-    report = table1.report({"votes 1": piece}, settings)
+    report = table1.report({"votes 1 all": piece}, settings)
     report.write(tmp_path, settings)
     text = (tmp_path / "table.md").read_text(encoding="utf-8")
     error = f"{100 * piece['δ̃map']['error']:.1f}"
@@ -249,15 +251,20 @@ def test_mrmr_passes_over_a_copy():
 
 
 def test_selection_on_a_split():
-    rows = pd.DataFrame(selection.work("votes 0", {"seed": 0}))
+    rows = pd.DataFrame(selection.work("votes 0 all", {"seed": 0}))
     assert set(rows["method"]) == set(selection.METHODS)
-    assert rows.groupby("method")["k"].apply(list).map(len).to_list() == [16, 16, 16]
+    assert rows.groupby("method")["k"].apply(list).map(len).to_list() == [16] * 4
+    two = rows[(rows["k"] == 2) & (rows["method"] == "mutual information")].iloc[0]
     whole = rows[rows["k"] == 16]
-    split = table1.split_of("votes 0", 0)
+    split = table1.split_of("votes 0 all", 0)
     clf = renyi.RenyiClassifier().fit(split.X, split.y)
     wrong = (clf.predict(split.X_test) != split.y_test).mean()
     np.testing.assert_allclose(whole["error"], wrong)
     np.testing.assert_allclose(whole["bound"], clf.certificate_.bounds["sharp"])
+    names = rankings.by_information(renyi.Marginals.from_data(split.X, split.y))[:2]
+    texts = split.X.fillna("?")[names].agg(" ".join, axis=1)
+    assert two["information"] == pytest.approx(mutual_info_score(texts, split.y))
+    assert rows.loc[rows["k"] > 3, "information"].isna().all()
     single = rows[(rows["k"] == 1) & (rows["method"] == "mRMR")].iloc[0]
     name = rankings.by_mrmr(renyi.Marginals.from_data(split.X, split.y))[:1]
     clf = renyi.RenyiClassifier().fit(split.X[name], split.y)
@@ -267,8 +274,15 @@ def test_selection_on_a_split():
 
 def test_report_of_the_selection(tmp_path):
     results = {
-        f"{name} {k}": [
-            {"method": method, "k": n, "error": e, "sharp": e + 0.1, "bound": 0.3}
+        f"{name} {k} all": [
+            {
+                "method": method,
+                "k": n,
+                "error": e,
+                "sharp": e + 0.1,
+                "bound": 0.3,
+                "information": 0.25,
+            }
             for method in selection.METHODS
             for n in (1, 2)
         ]
@@ -279,7 +293,7 @@ def test_report_of_the_selection(tmp_path):
     report = selection.report(results, settings)
     report.write(tmp_path, settings)
     table = pd.read_csv(tmp_path / "table.csv")
-    assert len(table) == 12
+    assert len(table) == 16
     np.testing.assert_allclose(table["error"], 0.2)
     np.testing.assert_allclose(table["standard error"], 0.1)
     np.testing.assert_allclose(table["exceeded"], 0.5)
@@ -290,17 +304,25 @@ def test_figure_of_the_selection_shows_every_point():
     from matplotlib.figure import Figure
 
     rows = [
-        {"method": method, "k": k, "error": 0.1 / k, "sharp": 0.1, "bound": 0.4 / k}
+        {
+            "method": method,
+            "k": k,
+            "error": 0.1 / k,
+            "sharp": 0.1,
+            "bound": 0.4 / k,
+            "information": None,
+        }
         for method in selection.METHODS
         for k in (1, 2, 3)
     ]
     figure = Figure(layout="constrained")
-    selection._draw(figure, selection.summary({"votes 0": rows, "votes 1": rows}))
+    results = {"votes 0 all": rows, "votes 1 all": rows}
+    selection._draw(figure, selection.summary(results))
     figure.draw_without_rendering()
     for axes, top in zip(figure.axes, (10, 40), strict=True):
         assert axes.get_ylim()[0] == 0 and axes.get_ylim()[1] > 1.04 * top
         assert all(float(tick).is_integer() for tick in axes.get_xticks())
-        assert len({line.get_linestyle() for line in axes.lines}) == 3
+        assert len({line.get_linestyle() for line in axes.lines}) == 4
 
 
 # ---- run time

@@ -80,6 +80,26 @@ def test_facts_as_json(good, study):
     assert "certificate" not in facts
 
 
+def test_a_threshold_that_answers_one_class_is_told(good, study):
+    """Few cases and many weak variants: scores rank well, and stay below one half."""
+    rng = np.random.default_rng(4)
+    n, d = 90, 3000
+    y = np.arange(n) < 15
+    share = np.where(y[:, None], 0.56, 0.44)
+    classes = [str(1 + case) for case in y]
+    save_study("rare", rng.binomial(2, share, (n, d)).T, phenotype=classes)
+    done = good("genotypes", "fit", "rare.bed", "--json").json
+    assert done["loo_error"] >= 0.9 * 15 / 90
+    assert done["auc"] > 0.95
+    assert done["balanced_threshold"] == pytest.approx(15 / 90 - 0.5)
+    assert done["balanced_error"] < 0.1
+    text = " ".join(good("genotypes", "fit", "rare.bed").out.split())
+    assert "where the score is above -0.333 instead of 0" in text
+    assert f"the error is then {100 * done['balanced_error']:.1f} %" in text
+    usual = good("genotypes", "fit", study).out
+    assert "instead of 0" not in usual
+
+
 def test_bed_and_pgen_give_the_same_model_to_the_last_bit(good, study):
     save_pgen("p", codes(), study)
     good("genotypes", "fit", study, "--out", "a")

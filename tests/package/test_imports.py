@@ -133,7 +133,8 @@ def test_commands_that_train_and_answer_leave_scikit_learn_alone(
     loaded = modules_after(code, tmp_path)
     assert (tmp_path / "model.csv").exists()
     assert "pandas" in loaded
-    assert loaded.isdisjoint({"sklearn"} | EXTRAS)
+    # Of two columns, select computes the least correlation exactly, by Clarabel.
+    assert loaded.isdisjoint({"sklearn"} | EXTRAS - {"clarabel"})
 
 
 def test_help_and_version_succeed() -> None:

@@ -56,9 +56,13 @@ def test_no_feature_enters_by_the_solver_s_tolerance(pairs):
 
 
 def test_a_number_of_features_is_the_beginning_of_every_path(pairs):
-    whole = renyi.RenyiSelector(order=2, n_features=20).fit_marginals(pairs)
+    whole = renyi.RenyiSelector(order=2, method="path", n_features=20).fit_marginals(
+        pairs
+    )
     for k in (1, 2, 3, 4, 7):
-        fewer = renyi.RenyiSelector(order=2, n_features=k).fit_marginals(pairs)
+        fewer = renyi.RenyiSelector(order=2, method="path", n_features=k).fit_marginals(
+            pairs
+        )
         assert fewer.features_.tolist() == whole.features_.tolist()[:k]
         ahead = min(k, len(upper(whole.path_)))
         np.testing.assert_array_equal(
@@ -67,8 +71,12 @@ def test_a_number_of_features_is_the_beginning_of_every_path(pairs):
 
 
 def test_a_penalty_has_the_path_of_a_number_of_features(pairs):
-    by_number = renyi.RenyiSelector(order=2, n_features=5).fit_marginals(pairs)
-    by_penalty = renyi.RenyiSelector(order=2, penalty=0.3).fit_marginals(pairs)
+    by_number = renyi.RenyiSelector(order=2, method="path", n_features=5).fit_marginals(
+        pairs
+    )
+    by_penalty = renyi.RenyiSelector(order=2, method="path", penalty=0.3).fit_marginals(
+        pairs
+    )
     assert by_penalty.features_.tolist() == by_number.features_.tolist()
     np.testing.assert_array_equal(
         by_penalty.path_.lambdas[:5], by_number.path_.lambdas[:5]
@@ -77,8 +85,12 @@ def test_a_penalty_has_the_path_of_a_number_of_features(pairs):
 
 
 def test_rows_and_counts_agree(pairs):
-    by_rows = renyi.RenyiSelector(order=2, n_features=6).fit(*load("votes"))
-    by_counts = renyi.RenyiSelector(order=2, n_features=6).fit_marginals(pairs)
+    by_rows = renyi.RenyiSelector(order=2, method="path", n_features=6).fit(
+        *load("votes")
+    )
+    by_counts = renyi.RenyiSelector(order=2, method="path", n_features=6).fit_marginals(
+        pairs
+    )
     assert by_rows.features_.tolist() == by_counts.features_.tolist()
 
 

@@ -247,8 +247,10 @@ FILE  {_SOURCE}
 _SELECT = f"""select features, and train on them alone
 FILE  {_SOURCE}
 --target COL
-either --n-features K  select exactly K features
-or --penalty NUMBER  penalty on a feature's largest point (default: by cross-validation)
+--method {{forward,path}}  add the feature that lowers the risk most (forward, the
+    default), or follow the penalties of the paper's Algorithm 1 (path)
+either --n-features K  select exactly K features (default: by cross-validation)
+or --penalty NUMBER  select by Algorithm 1 at this penalty on a feature's largest point
 or --max-error SHARE  select the fewest features with an error certified to be at most
     this
 --order R  columns in a feature; 2 uses pairs (default 1, or that of FILE)

@@ -27,7 +27,14 @@ from renyi.fitting import Fit
 from renyi.formatting import number_of_rows, rounded_down, wrapped
 from renyi.marginals.consistency import n_indicators
 from renyi.marginals.marginals import Marginals
-from renyi.selecting import Selection, SelectionSettings, select_counts, select_rows
+from renyi.selecting import (
+    CrossValidation,
+    Selection,
+    SelectionSettings,
+    least_correlation,
+    select_counts,
+    select_rows,
+)
 from renyi.sources.kept_rows import KeptRows
 from renyi.warnings import warn
 
@@ -51,6 +58,7 @@ def run(args: Args, recorded: Recorded) -> None:
         check_not_given(args, ["unseen"], why)
     settings = SelectionSettings(
         n_features=args.n_features,
+        method=args.method or ("forward" if args.penalty is None else "path"),
         penalty="cv" if args.penalty is None else args.penalty,
         max_error=args.max_error,
         order=args.order or 1,
@@ -146,10 +154,13 @@ def _facts(args: Args, selection: Selection) -> Facts:
         "why": _why(args, selection),
         "penalty": None if np.isnan(penalty) else penalty,
         "cross_validation": None,
+        "correlation": _correlation(selection),
     }
     if tried is not None:
+        by_penalty = not np.isnan(tried.lambdas).any()
         facts["cross_validation"] = {
-            "penalties": tried.lambdas.tolist(),
+            "penalties": tried.lambdas.tolist() if by_penalty else None,
+            "n_features": None if by_penalty else tried.n_features.tolist(),
             "risks": tried.risks.tolist(),
             "standard_errors": tried.standard_errors.tolist(),
             "error_rates": tried.error_rates.tolist(),
@@ -157,12 +168,20 @@ def _facts(args: Args, selection: Selection) -> Facts:
     return facts
 
 
+def _correlation(selection: Selection) -> Facts | None:
+    """Return the least maximal correlation of the features with the classes."""
+    m = selection.fit.marginals_
+    if m is None or selection.fit.certificate_.doubtful:
+        return None
+    return least_correlation(m)._asdict()
+
+
 def _why(args: Args, selection: Selection) -> str:
     """Say in words how the features were chosen."""
     k = len(selection.features)
     penalty = selection.penalty
     if args.n_features is not None:
-        return f"the first {k} of the path, as requested."
+        return f"the first {k} in order of entry, as requested."
     if args.max_error is not None:
         return (
             "the fewest in order of entry with a guarantee of at most "
@@ -173,15 +192,21 @@ def _why(args: Args, selection: Selection) -> str:
     tried = selection.cv
     if tried is None:
         return (
-            f"the first {k} of the path, by generalised cross-validation of the refit "
-            "(marginals have no rows to hold out)."
+            f"the first {k} in order of entry, by generalised cross-validation of the "
+            "refit (pair counts have no rows to hold out)."
         )
     best = tried.best()
     folds = f"{tried.n_folds}-fold cross-validation, {tried.risks[best]:.4f}, is the"
-    if not penalty >= tried.lambdas[best] * (1 - 1e-9):
+    forward = bool(np.isnan(tried.lambdas).any())
+    if best == 0 if forward else not penalty >= tried.lambdas[best] * (1 - 1e-9):
         return (
-            "the first of the path, because at least one is needed. No feature helped: "
-            f"without any, the held-out risk in {folds} least."
+            "the first in order of entry, because at least one is needed. No feature "
+            f"helped: without any, the held-out risk in {folds} least."
+        )
+    if forward:
+        return (
+            f"the first {k} in order of entry, whose held-out risk in {folds} least of "
+            f"{len(tried.risks)}."
         )
     return (
         f"those with points at the penalty {penalty:.4g}, whose held-out risk in "
@@ -212,26 +237,47 @@ def _text(facts: Facts, selection: Selection, details: bool) -> str:
     if order > 1:
         text = f"They need {len(columns)} columns: {', '.join(columns)}."
         lines.append(output.indented(text))
+    if facts["correlation"] is not None:
+        lines.append(output.indented(_correlation_text(facts["correlation"])))
     more = []
     if tried is not None:  # an estimate that takes the selection into account
-        wrong = tried.error_rates[np.abs(tried.lambdas - selection.penalty).argmin()]
-        text = (
-            f"With the selection repeated in each of {tried.n_folds} folds, the model "
-            f"before its refit is wrong on {100 * wrong:.1f} % of the rows left out."
-        )
-        more = [wrapped(text)]
+        more = [wrapped(_folds_text(tried, selection))]
     refit = fit_text(facts, selection.fit.certificate_, more, details=details)
     return "\n".join([*lines, "", refit])
+
+
+def _correlation_text(correlation: Facts) -> str:
+    figure = f"{rounded_down(correlation['rho'], 3):.3f}"
+    least = "is exactly" if correlation["exact"] else "is at least"
+    return (
+        "Their maximal correlation with the class, in the least favourable population "
+        f"with the same pair counts, {least} {figure}."
+    )
+
+
+def _folds_text(tried: CrossValidation, selection: Selection) -> str:
+    """Return the error rate of a selection that is repeated in each fold."""
+    before = ""
+    if np.isnan(tried.lambdas).any():
+        wrong = tried.error_rates[len(selection.features)]
+    else:
+        before = " before its refit"
+        wrong = tried.error_rates[np.abs(tried.lambdas - selection.penalty).argmin()]
+    return (
+        f"With the selection repeated in each of {tried.n_folds} folds, the model"
+        f"{before} is wrong on {100 * wrong:.1f} % of the rows left out."
+    )
 
 
 def _legend(selection: Selection) -> Iterator[str]:
     """Explain the columns of the table, and what may look odd in it."""
     path = selection.path
+    if path.lasso is not None:
+        yield "lambda: the largest penalty at which the feature has points."
     yield (
-        "lambda: the largest penalty at which the feature has points. gamma, hgr, map "
-        "and sharp: risk, maximal correlation at least, and guarantees of the two "
-        "rules. They are of a refit on the first k features with next to no ridge "
-        "penalty. The model below has a ridge penalty and may be calibrated: its "
+        "gamma, hgr, map and sharp: risk, maximal correlation at least, and guarantees "
+        "of the two rules. They are of a refit on the first k features with next to no "
+        "ridge penalty. The model below has a ridge penalty and may be calibrated: its "
         "guarantees are larger, sometimes by far."
     )
     if path.doubtful.any():

@@ -1,4 +1,4 @@
-"""RenyiSelector: choose features by Algorithm 1, then refit by ridge.
+"""RenyiSelector: choose features, then refit a classifier on them by ridge.
 
 The module `renyi.selecting` explains the choice.
 """
@@ -30,23 +30,37 @@ Floats = NDArray[np.float64]
 
 
 class RenyiSelector(SelectorMixin, CountsClassifier):
-    """Select a few features by the l1,∞ penalty, and train a scorecard on them.
+    """Select a few features, and train a scorecard on them.
 
     Use it to get a short scorecard, or to rank columns. As a transformer it returns the
     selected columns; as a classifier it answers by the refitted model. For the error
     to expect, read `cv_`, which selects anew in each fold. The leave-one-out error of
     `classifier_` is too small, because it ignores the selection.
 
+    Forward selection adds one feature at a time, the one that lowers γ most. It needs
+    pair counts alone, and finds the best set of its size nearly always. The paper's
+    Algorithm 1 (``method="path"``) penalises the largest point of each feature. It
+    finds the best set less often, and copes with more categories.
+
     Parameters
     ----------
     n_features : int, optional
-        Number of features to select: the first to enter the path of penalties.
-        Features that never enter follow; copies and functions of others are last.
+        Number of features to select: the first in order of entry. On the path of
+        Algorithm 1, features that never enter follow; copies and functions of others
+        are last.
+    method : {"forward", "path"}, default="forward"
+        Forward selection, or the path of penalties of Algorithm 1.
     penalty : {"cv", "cv-1se"} or float, default="cv"
-        The penalty λ of Algorithm 1, if neither `n_features` nor `max_error` is given.
-        "cv" minimises the held-out risk γ; "cv-1se" is the largest penalty within one
-        standard error of that minimum. From marginals alone no rows can be left out,
-        so "cv" minimises generalised cross-validation after the refit instead.
+        Used if neither `n_features` nor `max_error` is given. "cv" minimises the
+        held-out risk γ, over numbers of features or over penalties. "cv-1se" takes the
+        fewest features, or the largest penalty, within one standard error of that
+        minimum. From marginals alone no rows can be left out, so "cv" minimises
+        generalised cross-validation after the refit instead. A number is the λ of
+        Algorithm 1, and needs ``method="path"``.
+    fit_intercept : bool, default=True
+        Whether scores have an intercept without a penalty, in Algorithm 1 and in the
+        refit. The paper has none: ``method="path", fit_intercept=False`` is its
+        Algorithm 1 to the letter.
     refit_alpha : float or {"auto", "loo"}, default="auto"
         Ridge penalty of the refit, see `RenyiClassifier`.
     max_error : float, optional
@@ -79,14 +93,15 @@ class RenyiSelector(SelectorMixin, CountsClassifier):
     features_ : ndarray of str
         The selected features, in order of entry.
     penalty_ : float
-        The penalty at which they were selected. With `n_features`, the penalty at
-        which the last of them entered; NaN if it never has points. If held-out rows
-        are answered best without any feature, the first to enter is selected, and this
-        is where it entered.
+        The penalty at which they were selected; NaN for a forward selection. With
+        `n_features`, the penalty at which the last of them entered; NaN if it never
+        has points. If held-out rows are answered best without any feature, the first
+        to enter is selected, and this is where it entered.
     path_ : PathResult
-        The whole path.
+        The features in order of entry, with what the first k of them are worth.
     cv_ : CrossValidation or None
-        Held-out risk and error rate by penalty; None if `penalty` needs no folds.
+        Held-out risk and error rate by number of features, or by penalty; None if no
+        folds were needed.
     classifier_ : RenyiClassifier
         The refitted model, for tables that `transform` returns. Its guarantee is
         ``classifier_.certificate_``. Save it with ``classifier_.save(file)``, for
@@ -121,7 +136,9 @@ class RenyiSelector(SelectorMixin, CountsClassifier):
     def __init__(
         self,
         n_features: int | None = None,
+        method: str = "forward",
         penalty: float | str = "cv",
+        fit_intercept: bool = True,
         refit_alpha: float | str = "auto",
         max_error: float | None = None,
         order: int = 1,
@@ -135,7 +152,9 @@ class RenyiSelector(SelectorMixin, CountsClassifier):
         random_state: Seed = 0,
     ) -> None:
         self.n_features = n_features
+        self.method = method
         self.penalty = penalty
+        self.fit_intercept = fit_intercept
         self.refit_alpha = refit_alpha
         self.max_error = max_error
         self.order = order

@@ -60,6 +60,8 @@ Floats = NDArray[np.float64]
 
 _PHENOTYPE_FILE = "phenotype_file"  # whether the classes come from --pheno
 _TOP = 10
+_LIKE_GUESSING = 0.9  # share of the larger class's error, from which answers say little
+_WORTH_MOVING = 0.8  # share of the error that a moved threshold may leave
 _NO_BOUND = (
     "No guarantee is shown. It would hold only for populations with exactly the pair "
     "counts of these samples, and new samples have other counts. The fewer samples "
@@ -223,6 +225,8 @@ def _facts(
         "method": metrics.method,
         "loo_error": metrics.error,
         "majority_error": metrics.majority_error,
+        "balanced_threshold": metrics.balanced_threshold,
+        "balanced_error": metrics.balanced_error,
         "covariates_error": metrics.covariates_error,
         "covariates_auc": metrics.covariates_auc,
         "residual": metrics.residual,
@@ -280,9 +284,27 @@ def _fit_text(facts: Facts) -> str:
         errors.append(_line("error of covariates alone", error))
         auc = f"{facts['covariates_auc']:.3f}"
         errors.append(_line("AUC of covariates alone", auc))
+    errors += _balanced_lines(facts)
     bound = _NO_BOUND.format(n=facts["samples"], d=facts["variants"])
     blocks = [learned, errors, [output.indented(bound)], _top_lines(facts["top"])]
     return output.joined(blocks, facts)
+
+
+def _balanced_lines(facts: Facts) -> list[str]:
+    """Advise the balanced threshold if the usual one answers one class for all."""
+    error = facts["loo_error"]
+    if (
+        error < _LIKE_GUESSING * facts["majority_error"]
+        or facts["balanced_error"] > _WORTH_MOVING * error
+    ):
+        return []
+    text = (
+        "The answers are no better than guessing the larger class, although the scores "
+        "rank the samples. Answer the second class where the score is above "
+        f"{facts['balanced_threshold']:.3f} instead of 0: on left-out samples the "
+        f"error is then {percent(facts['balanced_error'])}."
+    )
+    return [output.indented(text)]
 
 
 def _top_lines(rows: Sequence[Facts]) -> list[str]:

@@ -61,6 +61,8 @@ class GenotypeMetrics:
     auc: float
     auc_interval: tuple[float, float]  # of 95 %, 1.5 times as wide as DeLong's
     majority_error: float  # of always answering the larger class
+    balanced_threshold: float  # score of the share of class 1, for equal classes
+    balanced_error: float  # error rate at that threshold
     covariates_error: float | None = None  # of a fit to the covariates alone
     covariates_risk: float | None = None
     covariates_auc: float | None = None
@@ -393,6 +395,8 @@ def _figures(
         auc=area,
         auc_interval=(low, high),
         majority_error=float(min(y.mean(), 1 - y.mean())),
+        balanced_threshold=float(y.mean() - 0.5),
+        balanced_error=float(((scores > 0) != y).mean()),
         residual=fit.residual,
     )
     if alone is None or C is None:

@@ -75,16 +75,18 @@ def forward(
     sizes: ArrayLike,
     k: int | None = None,
     alpha: float = ALPHA,
+    functions: NDArray[np.bool_] | None = None,
 ) -> list[Subset]:
     """Return sets of 0, 1, …, k features; each adds the one that lowers γ most.
 
     `equations` is the result of `renyi.solvers.ridge.moments`, `sizes` the number of
     categories of each feature. By default k is the number of features.
+    ``functions[i, j]`` says whether feature j is a function of feature i. Such features
+    come last: they add nothing to i, except that the penalty on both is smaller.
     """
     sizes = np.asarray(sizes, np.int64)
     d = len(sizes)
     D = len(equations.A)
-    own_places = spans(sizes)
     k = d if k is None else k
     if sizes.sum() != D:
         raise ValueError(
@@ -94,24 +96,66 @@ def forward(
         raise ValueError(f"k={k} is not between 0 and {d}, the number of features.")
     check_positive("alpha", alpha, ALMOST_NONE)
     weight = weight_of(equations.n_classes)
+    rest = _Unexplained(equations, sizes, alpha)
     chosen = list[int]()
     subsets = [Subset((), weight * equations.variance)]
-    # Moments of the residuals after regression on the chosen features.
-    A = equations.A + alpha * np.eye(D)
-    R = equations.R.copy()
     for _ in range(k):
-        gains = [
-            -1.0 if i in chosen else explained_risk(A[own, own], R[own])
-            for i, own in enumerate(own_places)
-        ]
-        best = int(np.argmax(gains))
-        own = own_places[best]
-        solved = np.linalg.solve(A[own, own], np.hstack([A[own], R[own]]))
-        R = R - A[:, own] @ solved[:, D:]
-        A = A - A[:, own] @ solved[:, :D]
+        gains = rest.gains()
+        if functions is not None:
+            gains[functions[chosen].any(axis=0)] = -0.25
+        gains[sizes == 1] = -0.5  # constants come last
+        gains[chosen] = -1.0
+        # Equal but for rounding is equal: copies of a column come in their order.
+        best = int(np.argmax(gains.round(12)))
+        rest.explain(best)
         chosen.append(best)
-        subsets.append(Subset(tuple(chosen), subsets[-1].value - weight * gains[best]))
+        value = subsets[-1].value - weight * max(float(gains[best]), 0.0)
+        subsets.append(Subset(tuple(chosen), value))
     return subsets
+
+
+class _Unexplained:
+    """What the chosen features leave unexplained: ``A + alpha − B Bᵀ`` and R.
+
+    Gains need the blocks on the diagonal alone. So these are updated, and the other
+    entries are computed from B for one feature at a time.
+    """
+
+    def __init__(
+        self, equations: Moments, sizes: NDArray[np.int64], alpha: float
+    ) -> None:
+        self.A = equations.A
+        self.alpha = alpha
+        self.R = equations.R.copy()
+        self.B = np.empty((len(self.A), 0))
+        self.places = spans(sizes)
+        self.blocks = [
+            self.A[own, own] + alpha * np.eye(own.stop - own.start)
+            for own in self.places
+        ]
+        self.of_size = [np.flatnonzero(sizes == size) for size in np.unique(sizes)]
+
+    def gains(self) -> Floats:
+        """Return by how much each feature would lower the squared error."""
+        gains = np.empty(len(self.places))
+        for features in self.of_size:
+            blocks = np.stack([self.blocks[i] for i in features])
+            R = np.stack([self.R[self.places[i]] for i in features])
+            gains[features] = (R * np.linalg.solve(blocks, R)).sum(axis=(1, 2))
+        return gains
+
+    def explain(self, feature: int) -> None:
+        """Take out what a feature explains."""
+        own = self.places[feature]
+        columns = self.A[:, own] - self.B @ self.B[own].T
+        columns[own] = self.blocks[feature]
+        factor = np.linalg.cholesky(self.blocks[feature])
+        new = np.linalg.solve(factor, columns.T).T
+        self.R = self.R - new @ np.linalg.solve(factor, self.R[own])
+        self.B = np.hstack([self.B, new])
+        for place, block in zip(self.places, self.blocks, strict=True):
+            block -= new[place] @ new[place].T
+        self.blocks[feature] = np.eye(len(factor))  # nothing is left of it
 
 
 def explained_risk(A: Floats, R: Floats) -> float:

@@ -223,7 +223,9 @@ class CountsProblem(_Points):
         priors = (self.n * self.priors - other.n * other.priors) / left
         # A category without rows is left with a rounding error.
         Q[np.abs(Q) < _DIFFERENCE_ROUNDING] = 0
-        return CountsProblem(Q, F, priors, self.sizes, left, steps=self.steps)
+        return CountsProblem(
+            Q, F, priors, self.sizes, left, self.fit_intercept, self.steps
+        )
 
     def counted(self, features: Places) -> CountsProblem:
         """Return the problem of some features, in this order."""
@@ -233,7 +235,9 @@ class CountsProblem(_Points):
         Q = self.Q[np.ix_(own, own)]
         F = self.F[own]
         sizes = self.sizes[features]
-        return CountsProblem(Q, F, self.priors, sizes, self.n, steps=self.steps)
+        return CountsProblem(
+            Q, F, self.priors, sizes, self.n, self.fit_intercept, self.steps
+        )
 
     def move_to(self, z: Floats) -> None:
         """Set the points, and compute the state."""
@@ -338,7 +342,7 @@ class RowsProblem(_Points):
         weights = None if (positive == 1).all() else positive
         return RowsProblem(
             self.codes[:, chosen], self.sizes, self.y[chosen], self.n_classes, weights,
-            steps=self.steps,
+            self.fit_intercept, self.steps,
         )  # fmt: skip
 
     def counted(self, features: Places | None = None) -> CountsProblem:
@@ -352,7 +356,9 @@ class RowsProblem(_Points):
         classes = indicators * self.shares[:, None]
         F = label_sums(codes, sizes, classes)
         priors = classes.sum(axis=0)
-        return CountsProblem(Q, F, priors, sizes, self.n, steps=self.steps)
+        return CountsProblem(
+            Q, F, priors, sizes, self.n, self.fit_intercept, self.steps
+        )
 
     def _prepare(self) -> None:
         """Compute the attributes that only paths need."""

@@ -458,12 +458,16 @@ def unentered(
 
 
 def functions_of_earlier(Q: Floats, sizes: Places) -> NDArray[np.bool_]:
-    """Return which features are functions of an earlier feature.
+    """Return which features are functions of one before them."""
+    return np.asarray(np.triu(functions(Q, sizes), 1).any(axis=0))
 
-    Each category of the earlier one occurs with a single category of such a feature.
+
+def functions(Q: Floats, sizes: Places) -> NDArray[np.bool_]:
+    """Return a matrix that says whether feature j is a function of feature i.
+
+    Then each category of i occurs with a single category of j.
     """
-    occurs = (Q > _ROUNDING).astype(np.int32)
+    present = (Q > _ROUNDING).astype(np.int32)
     starts = offsets(sizes)[:-1]
-    cells = np.add.reduceat(np.add.reduceat(occurs, starts, axis=0), starts, axis=1)
-    functions = cells == np.diag(cells)[:, None]
-    return np.asarray(np.triu(functions, 1).any(axis=0))
+    cells = np.add.reduceat(np.add.reduceat(present, starts, axis=0), starts, axis=1)
+    return np.asarray(cells == np.diag(cells)[:, None])
