@@ -10,8 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from renyi import Encoder, Marginals, RenyiClassifier
-from renyi.datasets import load
+from renyi import Encoder, Marginals, RenyiClassifier, datasets
 from renyi.scorecard import Scorecard
 from support.forgeries import MARGINALS, MODEL
 
@@ -96,7 +95,7 @@ def test_golden_models_tell_their_data():
 
 
 def test_figures_of_left_out_rows_are_kept_and_checked(tmp_path):
-    X, y = load("votes")
+    X, y = datasets.load("votes")
     clf = RenyiClassifier().fit(X, y)
     place = tmp_path / "m.json"
     clf.save(place)
