@@ -48,7 +48,7 @@ _NAME = 24  # characters of a label or of a column
 _MOST_CATEGORIES = 1000  # for which the search for an exact worst case is advised
 _VERIFIED = {"closed form", "class-conditional"}  # steps that 'renyi verify' checks
 # Warnings that the sentences next to the figures already contain.
-_INVALID = "training-rows"
+INVALID = "training-rows"
 _DETAILS = {
     "few-rows",
     "optimistic",
@@ -71,7 +71,10 @@ class Advice(NamedTuple):
 
 
 def figure_lines(table: ErrorTable, order: int = 1, quote: str = QUOTE) -> list[str]:
-    """Return the error to expect and the bound, next to the baselines."""
+    """Return the error to expect and the bound, next to the baselines.
+
+    The bound is marked as the one to quote if it is below that of no model.
+    """
     entries: list[tuple[str, str, str]] = []
     estimate = table.estimate
     if estimate is None and table.bound is None:
@@ -82,7 +85,8 @@ def figure_lines(table: ErrorTable, order: int = 1, quote: str = QUOTE) -> list[
         entries.append((EXPECTED, estimate.shown, f"({estimate.interval})"))
     if table.bound is not None:
         assert table.bound.high is not None
-        entries.append((AT_MOST, at_most(table.bound.high, 1), quote))
+        mark = quote if table.is_below_baseline(table.bound) else ""
+        entries.append((AT_MOST, at_most(table.bound.high, 1), mark))
     entries += [(f"  {text}", value, "") for text, value in _baselines(table, order)]
     # A long name of a column moves its own figure, and no other.
     width = min(_WIDTH, max(len(label) for label, _, _ in entries))
@@ -310,15 +314,15 @@ def note_lines(c: Certificate) -> list[str]:
     """Return the warnings that concern the figures shown."""
     codes = c.warning_codes or ("other",) * len(c.warnings)
     pairs = zip(codes, c.warnings, strict=True)
-    hidden = {*_DETAILS, _INVALID}
+    hidden = {*_DETAILS, INVALID}
     return [f"Note: {text}" for code, text in pairs if code not in hidden]
 
 
 def _invalid_lines(c: Certificate) -> list[str]:
     """Return the warning that the rows may be those of the training."""
-    if _INVALID not in c.warning_codes:
+    if INVALID not in c.warning_codes:
         return []
-    text = c.warnings[c.warning_codes.index(_INVALID)]
+    text = c.warnings[c.warning_codes.index(INVALID)]
     return [wrapped(f"Warning: {text}"), ""]
 
 

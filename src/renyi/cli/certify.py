@@ -19,7 +19,7 @@ from renyi.certificates.text import (
     report_text,
     table,
 )
-from renyi.certificates.three_lines import Advice, three_lines
+from renyi.certificates.three_lines import INVALID, Advice, three_lines
 from renyi.certification import MINIMAX, bound_report, certify, simple_rules
 from renyi.cli import inputs, output, predict, streams
 from renyi.cli.fit import certificate_facts, error_facts
@@ -62,7 +62,9 @@ def run(args: Args, recorded: Recorded) -> None:
     if args.rows is not None:
         X, y = _heldout_rows(args, clf)
         c = certify(clf, X, y, confidence=args.confidence)
-        title = f"{args.model} on {number_of(c.n, 'row')} it has not seen"
+        seen = "that may be its training rows"
+        which = seen if INVALID in c.warning_codes else "it has not seen"
+        title = f"{args.model} on {number_of(c.n, 'row')} {which}"
         _show(args, title, c, error_table(c), {}, recorded)
         return
     m = inputs.load_marginals(args.file)

@@ -473,6 +473,7 @@ def _evaluated(
 
 def _evaluated_lines(judged: Facts) -> list[str]:
     bound = at_most(judged["error_bound"], 1)
+    useful = judged["error_bound"] < judged["majority_error"]
     head = (
         f"On {number_of(judged['samples'], 'sample')} with a known class; valid for "
         "others if these are a random sample of them and were not used in training"
@@ -485,7 +486,7 @@ def _evaluated_lines(judged: Facts) -> list[str]:
     return [
         wrapped(f"{head}:"),
         _line("error", percent(judged["error"])),
-        _line("error at most, 95 % confidence", bound, QUOTE),
+        _line("error at most, 95 % confidence", bound, QUOTE if useful else ""),
         _line(_GUESSING, percent(judged["majority_error"])),
         *measured_lines(judged),
     ]

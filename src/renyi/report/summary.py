@@ -87,7 +87,8 @@ def headline(table: ErrorTable, unknown: str) -> list[Entry]:
     if table.estimate is not None:
         figures = [_estimate_figure(table.estimate)]
     if table.bound is not None:
-        figures.append(_bound_figure(table.bound))
+        useful = table.is_below_baseline(table.bound)
+        figures.append(_bound_figure(table.bound, useful))
     if table.always is not None:
         row = table.always
         label = always_text(row)
@@ -121,14 +122,14 @@ def _how_estimated(row: ErrorRow) -> str:
     return f"{row.interval}, {how}" if row.interval else how
 
 
-def _bound_figure(row: ErrorRow) -> Entry:
+def _bound_figure(row: ErrorRow, useful: bool) -> Entry:
     assert row.high is not None
     share = row.certainty.removeprefix("confidence ")
     where = "from two halves of the rows"
     if row.name == HELDOUT and row.n is not None:
         where = f"from {number_of(row.n, 'row')} not used in training"
     label = f"at most, with {share} confidence"
-    note = f"on this population, {where}: quote this one"
+    note = f"on this population, {where}" + ": quote this one" * useful
     return _figure("bound", at_most(row.high, 1), label, note, row)
 
 
