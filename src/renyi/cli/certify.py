@@ -19,7 +19,7 @@ from renyi.certificates.text import (
     report_text,
     table,
 )
-from renyi.certificates.three_lines import INVALID, Advice, three_lines
+from renyi.certificates.three_lines import Advice, three_lines
 from renyi.certification import MINIMAX, bound_report, certify, simple_rules
 from renyi.cli import inputs, output, predict, streams
 from renyi.cli.fit import certificate_facts, error_facts
@@ -62,9 +62,7 @@ def run(args: Args, recorded: Recorded) -> None:
     if args.rows is not None:
         X, y = _heldout_rows(args, clf)
         c = certify(clf, X, y, confidence=args.confidence)
-        seen = "that may be its training rows"
-        which = seen if INVALID in c.warning_codes else "it has not seen"
-        title = f"{args.model} on {number_of(c.n, 'row')} {which}"
+        title = f"{args.model}, tested on {number_of(c.n, 'row')}"
         _show(args, title, c, error_table(c), {}, recorded)
         return
     m = inputs.load_marginals(args.file)
@@ -325,7 +323,10 @@ def run_verify(args: Args, recorded: Recorded) -> int:
         end = "" if each["proved"] else ", not proved"
         shown = f"{each['claimed']!r:<22} {each['exact']}{end}"
         lines.append(f"{each['claim']:<16} {shown}")
-    print("\n".join([*lines, f"{answer}: {why}" if why else answer]))
+    result = f"{answer}: {why}" if why else answer
+    if code == 0:
+        result = wrapped(f"{answer}: {verify.meaning(checked)}.")
+    print("\n".join([*lines, result]))
     return code
 
 
