@@ -175,7 +175,7 @@ class Fit:
     heldout : Certificate or None
         What rows prove that were held out of the training.
     fold_rows : TrainingRows or None
-        The rows, where a calibration that decides is judged by folds.
+        The rows, where a calibration that decides is evaluated by folds.
     """
 
     settings: Settings

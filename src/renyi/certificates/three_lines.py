@@ -9,11 +9,14 @@ Commands and `str(certificate)` print these lines; all other figures are details
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, NamedTuple
 
 from renyi.certificates.error_table import (
+    CLOSED,
+    CONDITIONAL,
+    EXACT,
     HALVES,
     HELDOUT,
     LEAVE_ONE_OUT,
@@ -46,7 +49,7 @@ TIES = "Ties of the largest scores count as errors."
 _WIDTH = 36  # of the labels before the figures
 _NAME = 24  # characters of a label or of a column
 _MOST_CATEGORIES = 1000  # for which the search for an exact worst case is advised
-_VERIFIED = {"closed form", "class-conditional"}  # steps that 'renyi verify' checks
+_VERIFIED = {CLOSED, CONDITIONAL}  # steps that 'renyi verify' checks
 # Warnings that the sentences next to the figures already contain.
 _INVALID = "training-rows"
 _DETAILS = {
@@ -255,11 +258,9 @@ def _smaller(
     """Yield smaller guarantees: the figure, how it is reached, and what to do."""
     if c.doubtful:
         return
-    own = c.bounds[c.rule]
-    sharp = table.named("rule sharp")
-    if sharp is not None and c.bounds["sharp"] < own and table.is_below_baseline(sharp):
-        bound = at_most(c.bounds["sharp"], 1)
-        yield bound, "answer at random where unsure", advice.sharp
+    sharp = c.bounds["sharp"]
+    if sharp < c.bounds[c.rule] and table.is_below_baseline(sharp):
+        yield at_most(sharp, 1), "answer at random where unsure", advice.sharp
     if advice.exact and has_room(table, c):
         yield "exact", "takes minutes", advice.exact
 
@@ -272,16 +273,14 @@ def has_room(table: ErrorTable, c: Certificate) -> bool:
     but takes as long as a small fit.) Exact worst cases are known of single columns,
     and need an extra.
     """
-    sharp = min(c.bounds.values())
-    best = ErrorRow("", "guarantee", "", "", high=sharp)
-    searched = any(step.name == "exact worst case" for step in c.steps)
+    searched = any(step.name == EXACT for step in c.steps)
     return (
         c.basis == "marginals"
         and c.order == 1
         and not c.doubtful
         and not searched
         and c.n_indicators <= _MOST_CATEGORIES
-        and table.is_below_baseline(best)
+        and table.is_below_baseline(min(c.bounds.values()))
         and find_spec("highspy") is not None
     )
 
@@ -290,7 +289,7 @@ def _changed_population(table: ErrorTable, c: Certificate) -> str:
     """Say what unseen rows prove if the population changes but keeps its pairs."""
     least = table.least_guarantee
     assert c.confidence is not None
-    if least is None or least.high is None or not table.is_below_baseline(least):
+    if least is None or least.high is None or not table.is_below_baseline(least.high):
         return (
             "Guarantee: none useful if the population changes but keeps its pair "
             "counts."
@@ -323,15 +322,22 @@ def _invalid_lines(c: Certificate) -> list[str]:
 
 
 def three_lines(
-    table: ErrorTable, c: Certificate, advice: Advice | None = None
+    table: ErrorTable,
+    c: Certificate,
+    advice: Advice | None = None,
+    remarks: Sequence[str] = (),
 ) -> list[str]:
-    """Return the three figures of a model, with where they come from."""
+    """Return the three figures of a model, with where they come from.
+
+    `remarks` are lines about the estimate, which follow it.
+    """
     indented = [wrapped(text, "  ", "  ") for text in basis_sentences(table, c)]
     invalid = _invalid_lines(c)
     return [
         *invalid,
         *figure_lines(table, c.order, "" if invalid else QUOTE),
         *indented,
+        *remarks,
         "",
         *guarantee_lines(table, c, advice),
         *(wrapped(text, "  ", "  ") for text in note_lines(c)),

@@ -157,10 +157,10 @@ def _facts(args: Args, selection: Selection) -> Facts:
         "correlation": _correlation(selection),
     }
     if tried is not None:
-        by_penalty = not np.isnan(tried.lambdas).any()
+        forward = tried.forward
         facts["cross_validation"] = {
-            "penalties": tried.lambdas.tolist() if by_penalty else None,
-            "n_features": None if by_penalty else tried.n_features.tolist(),
+            "penalties": None if forward else tried.lambdas.tolist(),
+            "n_features": tried.n_features.tolist() if forward else None,
             "risks": tried.risks.tolist(),
             "standard_errors": tried.standard_errors.tolist(),
             "error_rates": tried.error_rates.tolist(),
@@ -197,13 +197,15 @@ def _why(args: Args, selection: Selection) -> str:
         )
     best = tried.best()
     folds = f"{tried.n_folds}-fold cross-validation, {tried.risks[best]:.4f}, is the"
-    forward = bool(np.isnan(tried.lambdas).any())
-    if best == 0 if forward else not penalty >= tried.lambdas[best] * (1 - 1e-9):
+    none_helped = best == 0
+    if not tried.forward:  # the first feature enters at a smaller penalty, or at none
+        none_helped = not penalty >= tried.lambdas[best] * (1 - 1e-9)
+    if none_helped:
         return (
             "the first in order of entry, because at least one is needed. No feature "
             f"helped: without any, the held-out risk in {folds} least."
         )
-    if forward:
+    if tried.forward:
         return (
             f"the first {k} in order of entry, whose held-out risk in {folds} least of "
             f"{len(tried.risks)}."
@@ -258,7 +260,7 @@ def _correlation_text(correlation: Facts) -> str:
 def _folds_text(tried: CrossValidation, selection: Selection) -> str:
     """Return the error rate of a selection that is repeated in each fold."""
     before = ""
-    if np.isnan(tried.lambdas).any():
+    if tried.forward:
         wrong = tried.error_rates[len(selection.features)]
     else:
         before = " before its refit"
