@@ -45,6 +45,7 @@ _LISTED = 40  # selected features that are named in full
 _NAME = 40
 _NAME_OF_TUPLE = 76
 _TOO_MANY = "–: too many categories for the number of rows to give a figure"
+_MANY_LABELS = 20
 _ROWS_PER_LABEL = 20  # with fewer, labels seem to help by chance
 _WIDE = 6  # columns of a matrix side by side
 
@@ -114,9 +115,10 @@ def _warn_of_many_labels(selection: Selection) -> None:
     """Warn of columns that may have entered early for their many labels alone."""
     n = selection.fit.certificate_.n
     columns = selection.encoder.columns
+    if selection.encoder.order > 1:
+        return
     for name, size in zip(columns.names, columns.sizes.tolist(), strict=True):
-        many = size > _ROWS_PER_LABEL > n / size
-        if many and selection.encoder.order == 1:
+        if size > _MANY_LABELS and n / size < _ROWS_PER_LABEL:
             warn(
                 f"{name!r} has {size:,} labels in {number_of_rows(n)}. A column with "
                 "many rare labels enters early, even if it does not help on new rows: "
