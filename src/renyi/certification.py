@@ -50,7 +50,7 @@ from renyi.counting.onehot import class_label_counts
 from renyi.encoding.columns import label_text
 from renyi.limits import Deadline
 from renyi.marginals.consistency import check_possible
-from renyi.marginals.file import class_digest
+from renyi.marginals.file import DataDigest, class_digest
 from renyi.marginals.marginals import Marginals
 from renyi.scorecard import Scorecard, scorecard_of
 from renyi.validation import check_choice, check_time_limit
@@ -510,5 +510,12 @@ def _has_training_counts(
     trained = getattr(model, "data_digest_", None)
     if trained is None:
         return bool(np.array_equal(counts.sum(axis=1), card.counts))
-    digest = class_digest(columns, card.classes, counts, float(len(rows.y)))
-    return bool(trained.matches(digest))
+    return are_counts_of(trained, card, counts, len(rows.y))
+
+
+def are_counts_of(
+    trained: DataDigest, card: Scorecard, counts: NDArray[np.int64], n: int
+) -> bool:
+    """Whether n rows with these counts by class have the digest of the training."""
+    columns = card.encoder.columns
+    return trained.matches(class_digest(columns, card.classes, counts, float(n)))

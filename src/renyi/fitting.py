@@ -377,7 +377,9 @@ class Fit:
         if self.settings.class_weight is not None:
             notes = (("class-weight", text.CLASS_WEIGHT), *notes)
         rows = self._answered
-        if rows is not None and rows.mapped is not None and self.rule == "map":
+        if rows is not None and not rows.complete:
+            notes = (*notes, ("no-left-out", text.NO_LEFT_OUT))
+        elif rows is not None and rows.mapped is not None and self.rule == "map":
             notes = (*notes, ("folds", text.FOLDS))
         return certificate(
             self._closed_form(),

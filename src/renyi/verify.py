@@ -312,6 +312,20 @@ def answer(marginals: str, model: str = "", proof: str = "") -> tuple[int, str, 
     return int(not all(row[3] for row in claims)), "", claims
 
 
+def meaning(claims: Any) -> str:
+    """Say in words what is proved; upper bounds are rounded up, lower ones down."""
+    up = {what: f"{-(-1000 * exact // 1) / 10} %" for what, _, exact, _ in claims}
+    down = {what: f"{1000 * exact // 1 / 10} %" for what, _, exact, _ in claims}
+    texts = []
+    if "map" in up:
+        texts.append(f"the model is wrong on at most {up['map']} (rule map)")
+    if "upper, any rule" in up:
+        texts.append(f"some rule is wrong on at most {up['upper, any rule']}")
+    if "lower, any rule" in up:
+        texts.append(f"no rule can guarantee less than {down['lower, any rule']}")
+    return f"in any population with these pair counts {'; '.join(texts)}"
+
+
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description="Check a guarantee exactly.")
     parser.add_argument("model", nargs="?", default="", help="model (.json), or none")
@@ -320,5 +334,6 @@ if __name__ == "__main__":
     code, why, claims = answer(**vars(parser.parse_args()))
     for what, number, exact, _ in claims:
         print(what, number, Decimal(exact.numerator) / exact.denominator, sep=", ")
+    why = why or (meaning(claims) if code == 0 else "")
     print(("proved", "not proved", "wrong file")[code], why, sep=": " if why else "")
     raise SystemExit(code)

@@ -112,6 +112,11 @@ def test_no_degree_of_freedom_left_means_no_estimate():
     assert c.gamma < 1e-9
     assert c.loo_risk is None
     assert "unknown: pair counts do not contain it" in str(c)
+    own = RenyiClassifier(alpha=0.0).fit(X, y).certificate_
+    assert own.loo_error is None
+    assert "unknown: not defined at this penalty" in str(own)
+    assert "choose a larger alpha" in " ".join(str(own).split())
+    assert Certificate.from_dict(own.to_dict()).warning_codes == own.warning_codes
 
 
 def test_random_labels_promise_nothing():

@@ -179,7 +179,7 @@ def test_held_out_rows(good: Callable[..., Done]) -> None:
     c = renyi.certify(clf, X, y, confidence=0.9)
     assert c.basis == "heldout"
     text = flat(done.out)
-    assert text.startswith("m.json on 995 rows it has not seen Observed error ")
+    assert text.startswith("m.json, tested on 995 rows Observed error ")
     bound = at_most(c.sampled_error, 1)
     assert f"Error at most, on this population {bound} <- quote this" in text
     assert "The bound has 90 % confidence. It is valid if the 995 rows" in text

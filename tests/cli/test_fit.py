@@ -24,15 +24,16 @@ def test_summary_is_something_to_act_on(good: Callable[..., Done]) -> None:
     assert text.startswith("Model of 'party' from votes: 435 rows, 16 columns.\n")
     low, high = error_interval(c.loo_error, 435)
     assert (
-        f"  Error to expect on new rows            {100 * c.loo_error:.1f} %   "
+        f"  Error to expect on new rows     {100 * c.loo_error:.1f} %   "
         f"(95 % interval {100 * low:.1f} to {100 * high:.1f} %)\n"
     ) in text
-    assert "always answering 'democrat'         38.6 %" in text
-    assert "best single column, 'physician-fee-freeze'   4.4 %" in text
+    assert "    always answering 'democrat'  38.6 %\n" in text
+    assert "    best single column            4.4 %   'physician-fee-freeze'\n" in text
     flat = " ".join(text.split())
     bound = at_most(c.bounds["map"], 1)
     assert f"Guarantee: wrong on at most {bound} of any population" in flat
-    assert f"{at_most(c.bounds['sharp'], 1)} answer at random where unsure" in flat
+    sharp = at_most(c.bounds["sharp"], 1)
+    assert f"{sharp} with --rule sharp, which answers at random where unsure" in flat
     assert "renyi certify demo.json demo.renyi --exact" in text
     assert "training" not in text
     card = clf.scorecard_
@@ -40,7 +41,7 @@ def test_summary_is_something_to_act_on(good: Callable[..., Done]) -> None:
     points = dict(
         zip(card.encoder.columns[j].levels.texts, card.z[3 * j :], strict=False)
     )
-    assert "points for 'republican'" in text
+    assert "importance   points for 'republican'" in text
     assert f"y {points['y']:+.2f}   n {points['n']:+.2f}\n" in text
     assert "Saved   demo.json (model), demo.renyi (pair counts), demo.log\n" in text
     assert "        renyi predict demo.json NEW.csv " in text

@@ -253,7 +253,12 @@ def test_every_command_takes_the_model(good: Good) -> None:
     place = save(frame)
     done = good("fit", place, *FIT, *CONFIDENCE)
     assert "90 rows" in " ".join(done.out.split())
-    assert good("verify", "m.json", "m.renyi").out.endswith("proved\n")
+    learned = "from 90 rows held out at random; the model learned from the other 210"
+    assert learned in " ".join(done.out.split())
+    observed = done.out[done.out.index("Observed on 90 held-out rows") :].split()[5]
+    model = renyi.RenyiClassifier.load("m.json").fit_
+    assert observed == f"{100 * model.heldout.observed_error:.1f}"
+    assert "\nproved: " in good("verify", "m.json", "m.renyi").out
     answers = good("predict", "m.json", place, "--prevalence", "0.1").out
     assert answers.count("\n") == 301
     assert "points" in good("export", "m.json", "--points", "5").out

@@ -138,7 +138,7 @@ def test_escaped_names_are_as_wide_as_they_are_shown(run: Run) -> None:
         found = [line.match(text) for text in out.splitlines()]
         ends = {(each[1] is None, each.end()) for each in found if each}
         assert len(ends) == 1 + (command == "select"), out  # which has two tables
-        assert r"column, 'co\x1b\x1blour'" in out or command == "hgr"
+        assert r" 'co\x1b\x1blour'" in out or command == "hgr"
 
 
 def test_minimax_states_its_promise_once(run: Run) -> None:

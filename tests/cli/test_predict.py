@@ -76,7 +76,15 @@ def test_predict_keeps_order_and_copies_ids(good: Callable[..., Done]) -> None:
     assert got[["proba_no", "proba_yes"]].to_numpy().tolist() == shown
     assert np.allclose(got["score"], clf.decision_function(X), atol=1e-12)
     wrong = int((clf.predict(X) != mixed["y"]).sum())
-    assert f"({wrong} of 200 rows; " in done.err
+    training = "these are the training rows: too small"
+    assert f"({wrong} of 200 rows; {training};" in done.err
+    mixed[1:].to_csv("fewer.csv", index=False)
+    assert " of 199 rows; 95 %" in good("predict", "m.json", "fewer.csv", *ids).err
+    pd.concat([mixed, mixed]).to_csv("twice.csv", index=False)
+    assert " of 400 rows; 95 %" in good("predict", "m.json", "twice.csv", *ids).err
+    other = mixed.assign(y=mixed["y"].to_numpy()[::-1])
+    other.to_csv("other.csv", index=False)
+    assert " of 200 rows; 95 %" in good("predict", "m.json", "other.csv", *ids).err
 
 
 def test_predict_ignores_extra_columns_with_one_note(
@@ -244,7 +252,7 @@ def test_rows_without_target_and_useless_columns(good: Callable[..., Done]) -> N
     assert clf.encoder_.feature_names == ("colour", "size", "length")
     done = good("predict", "m.json", "t.csv")
     assert len(done.out.splitlines()) == 201
-    assert "of 195 rows; 5 more have no class;" in done.err
+    assert "of 195 rows; 5 more have no class; these are the training" in done.err
     assert good("predict", "m.json", "t.csv", "--json").json["error"]["unjudged"] == 5
 
 
@@ -274,6 +282,7 @@ def test_classes_that_are_small_numbers(good: Callable[..., Done]) -> None:
         "error": wrong / 200,
         "unknown": 10,
         "unjudged": 0,
+        "training_rows": False,
         "always": str(truth.value_counts().index[0]),
         "baseline": pytest.approx(1 - truth.value_counts().iloc[0] / 200),
     }

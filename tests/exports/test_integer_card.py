@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import io
 import pickle
+from dataclasses import replace
 from html.parser import HTMLParser
 from itertools import product
 
@@ -14,6 +15,8 @@ import pytest
 from scipy.sparse import csr_array
 
 import renyi
+from renyi import certify
+from renyi.certificates.error_table import error_table
 from renyi.datasets import random_joint
 from renyi.exports.integer_card import tables
 from renyi.formatting import at_most
@@ -254,10 +257,21 @@ def test_what_rounding_costs_is_said():
     assert f"Guarantee: the card is wrong on at most {at_most(own, 1)} of any" in text
     assert f"the model is wrong on at most {at_most(before, 1)}." in text
     assert "the model's calibrated score" in text
+    unused = [name for name in X if name not in {*card.frame()["feature"]}]
+    assert f"Not listed, because all points are 0: {', '.join(unused)}." in text
+    assert "Always answering 'democrat' is wrong on 38.6 %." in text
+    assert "Error to expect" not in text
+    told = " ".join(str(replace(card, errors=error_table(clf.certificate_))).split())
+    assert "Error to expect of the model before rounding: 4.6 % (95 %" in told
+    tested = certify(clf, X, y)
+    errors = error_table(clf.certificate_, heldout=tested)
+    told = " ".join(str(replace(card, errors=errors)).split())
+    bound = at_most(tested.sampled_error, 1)
+    assert f"before rounding is wrong on at most {bound} of the population" in told
     m = renyi.Marginals.from_data(X, y)
     clf = renyi.RenyiClassifier().fit_marginals(m)
     card = clf.scorecard_.rounded(3, marginals=clf.marginals_)
-    assert "the linear score" in " ".join(str(card).split())
+    assert "rough, not calibrated: the linear score" in " ".join(str(card).split())
 
 
 def test_a_guarantee_above_the_baseline_is_called_useless():
@@ -267,8 +281,11 @@ def test_a_guarantee_above_the_baseline_is_called_useless():
     card = clf.scorecard_.rounded(3, marginals=clf.marginals_)
     assert card.certificate.bounds["map"] >= coin.mean()
     text = " ".join(str(card).split())
-    assert "Guarantee: none useful. From the pair counts of these 435 rows" in text
-    assert "no less than always answering 'False'" in text
+    bound = at_most(card.certificate.bounds["map"], 1)
+    assert (
+        f"Guarantee: none useful. Pair counts prove at most {bound} for this card, and "
+        f"always answering 'False' is wrong on {100 * coin.mean():.1f} %."
+    ) in text
 
 
 def test_numbers_have_no_other_label() -> None:

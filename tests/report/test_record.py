@@ -192,8 +192,8 @@ def test_a_guarantee_that_is_no_better_than_guessing_is_not_a_figure() -> None:
     upper = at_most(clf.certificate_.bounds["map"], 1)
     assert facts["guarantee"]["place"] is None
     line = facts["guarantee"]["text"]
-    assert line.startswith(f"none useful. From pair counts, at most {upper}")
-    assert "no less than always answering 'b'" in line
+    assert line.startswith(f"none useful. Pair counts prove at most {upper}")
+    assert "and always answering 'b' is wrong on " in line
     assert not any(upper in each["value"] for each in facts["headline"])
     verdict = facts["findings"][0]
     assert not verdict["good"] and "better than always answering 'b'" in verdict["text"]

@@ -3,7 +3,7 @@
 A page has commands (lines of ``code-block:: console`` that begin with ``$``, or lines
 of a fence ``sh`` in Markdown) and Python examples (``>>>``, or a fence ``python``).
 They run in order, in one folder and one session. A number with a decimal point may
-differ by one unit in its last digit from what the page shows.
+differ by one unit in its last digit from what the page shows, but not a percentage.
 """
 
 from __future__ import annotations
@@ -43,12 +43,17 @@ Kind = Literal["text", "terminal", "shell", "python"]
 def same_output(shown: str, printed: str) -> bool:
     """Say whether a page shows what was printed, but for last digits.
 
+    Percentages have few digits, and must be the same.
     White space counts as one blank, and ``...`` is any text.
     """
     pattern = ""
     position = 0
     shown = " ".join(shown.split())
-    numbers = list(_DECIMAL.finditer(shown))
+    numbers = [
+        number
+        for number in _DECIMAL.finditer(shown)
+        if not shown[number.end() :].lstrip().startswith("%")
+    ]
     for number in numbers:
         pattern += _escaped(shown[position : number.start()])
         pattern += r"(?<![\w.])([-+]?\d[\d,]*\.\d+(?:e[-+]?\d+)?)(?!\w)"

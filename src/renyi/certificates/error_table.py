@@ -107,6 +107,7 @@ class ErrorTable:
 
     rows: tuple[ErrorRow, ...]
     rule: str = "map"  # that the model uses
+    undefined: bool = False  # the error of left-out rows, at this penalty
 
     def of_kind(self, kind: Kind) -> list[ErrorRow]:
         """Return the rows of one kind."""
@@ -121,6 +122,12 @@ class ErrorTable:
         """The error to expect: observed on unseen rows, or by leave-one-out."""
         estimates = self.of_kind("estimate")
         return estimates[-1] if estimates else None
+
+    @property
+    def observed(self) -> ErrorRow | None:
+        """The error on rows that training held out or that were given for a test."""
+        rows = [row for row in self.of_kind("estimate") if row.name == HELDOUT]
+        return rows[-1] if rows else None
 
     @property
     def bound(self) -> ErrorRow | None:
@@ -233,7 +240,7 @@ def error_table(
     if counted is not None:
         rows += _guarantees(counted, bounds)
     rows += baselines(unseen or counted or own)  # of the rows behind the estimate
-    return ErrorTable(tuple(rows), own.rule)
+    return ErrorTable(tuple(rows), own.rule, "no-left-out" in own.warning_codes)
 
 
 def _estimates(c: Certificate) -> Iterator[ErrorRow]:

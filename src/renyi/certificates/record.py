@@ -29,6 +29,7 @@ WarningCode = Literal[
     "class-conditional",
     "sample-weight",
     "selected-features",
+    "no-left-out",
     "training-rows",
     "shared-bins",
     "unknown-class",
@@ -179,8 +180,8 @@ class Certificate:
         each on the rows of the other; None from marginals alone, and `of_rule`.
     warning_codes : tuple of str
         What kind each of the `warnings` is: "few-rows", "optimistic", "class-weight",
-        "class-conditional", "sample-weight", "selected-features", "training-rows",
-        "shared-bins", "unknown-class" or "other".
+        "class-conditional", "sample-weight", "selected-features", "no-left-out",
+        "training-rows", "shared-bins", "unknown-class" or "other".
     auc : float or None
         Two classes: lower bound on the area under the ROC curve, for every population
         with these pair counts, after any change of the classes' shares. The area is the
@@ -206,15 +207,16 @@ class Certificate:
     >>> import renyi
     >>> X, y = renyi.datasets.load("votes")
     >>> print(renyi.RenyiClassifier().fit(X, y).certificate_)
-      Error to expect on new rows            4.6 %   (95 % interval 2.8 to 7.0 %)
-        always answering 'democrat'         38.6 %
-        best single column, 'physician-fee-freeze'   4.4 %
+      Error to expect on new rows     4.6 %   (95 % interval 2.8 to 7.0 %)
+        always answering 'democrat'  38.6 %
+        best single column            4.4 %   'physician-fee-freeze'
       An estimate by leave-one-out. It assumes new rows from the same source.
     <BLANKLINE>
     Guarantee: wrong on at most 12.2 % of any population with the same pair counts,
       however the columns interact beyond pairs. Proved.
       Smaller guarantees for the same scorecard:
-        6.2 %    answer at random where unsure: rule="sharp"
+        6.2 %    with rule="sharp", which answers at random where unsure (more
+                 errors to expect)
         exact    takes minutes: certify(model, marginals, level="exact")
     """
 

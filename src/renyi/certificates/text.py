@@ -53,6 +53,10 @@ SELECTED = (
     "not account for: expect more errors, especially if there were many features to "
     "choose from."
 )
+NO_LEFT_OUT = (
+    "without some of the rows the fit is not defined at this penalty, so there is no "
+    "leave-one-out error: choose a larger alpha."
+)
 TRAINING_ROWS = (
     "the rows have the same counts as the training rows: if they are the same rows, "
     "these bounds are not valid."

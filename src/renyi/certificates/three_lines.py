@@ -42,6 +42,7 @@ EXPECTED = "Error to expect on new rows"
 OBSERVED = "Observed error"
 AT_MOST = "Error at most, on this population"
 UNKNOWN = "unknown: pair counts do not contain it"
+UNDEFINED = "unknown: not defined at this penalty"
 QUOTE = "<- quote this"
 NONE_USEFUL = "Guarantee: none useful."
 TIES = "Ties of the largest scores count as errors."
@@ -77,30 +78,42 @@ def figure_lines(table: ErrorTable, order: int = 1, quote: str = QUOTE) -> list[
     """Return the error to expect and the bound, next to the baselines."""
     entries: list[tuple[str, str, str]] = []
     estimate = table.estimate
+    observed = table.observed
     if estimate is None and table.bound is None:
-        entries.append((EXPECTED, UNKNOWN, ""))
+        entries.append((EXPECTED, UNDEFINED if table.undefined else UNKNOWN, ""))
     elif estimate is not None and estimate.name == HELDOUT:
         entries.append((OBSERVED, estimate.shown, ""))
     elif estimate is not None:
         entries.append((EXPECTED, estimate.shown, f"({estimate.interval})"))
+    if observed is not None and observed is not estimate:
+        rows = number_of(observed.n or 0, "held-out row")
+        entries.append((f"Observed on {rows}", observed.shown, ""))
     if table.bound is not None:
         assert table.bound.high is not None
         entries.append((AT_MOST, at_most(table.bound.high, 1), quote))
-    entries += [(f"  {text}", value, "") for text, value in _baselines(table, order)]
-    # A long name of a column moves its own figure, and no other.
-    width = min(_WIDTH, max(len(label) for label, _, _ in entries))
+    entries += _baselines(table, order)
+    width = max(len(label) for label, _, _ in entries)
     return [
         f"  {label:<{width}} {value:>7}   {rest}".rstrip()
         for label, value, rest in entries
     ]
 
 
-def _baselines(table: ErrorTable, order: int) -> Iterable[tuple[str, str]]:
+def _baselines(table: ErrorTable, order: int) -> Iterable[tuple[str, str, str]]:
     if table.always is not None:
-        yield f"always answering {quoted(table.always.about)}", table.always.shown
+        yield _baseline("  always answering", table.always)
     if table.single is not None:
         what = "column" if order == 1 else "feature"
-        yield f"best single {what}, {quoted(table.single.about)}", table.single.shown
+        yield _baseline(f"  best single {what},", table.single)
+
+
+def _baseline(what: str, row: ErrorRow) -> tuple[str, str, str]:
+    """Return the line of a baseline; a long name comes after the figure."""
+    name = quoted(row.about)
+    label = f"{what} {name}"
+    if len(label) <= _WIDTH:
+        return label, row.shown, ""
+    return what.rstrip(","), row.shown, name
 
 
 def quoted(name: str) -> str:
@@ -119,7 +132,8 @@ def basis_sentences(table: ErrorTable, c: Certificate) -> list[str]:
         texts.append("An estimate: the model of each half answered the other half.")
     if bound is not None:
         own = estimate is not None and estimate.name == LEAVE_ONE_OUT
-        texts.append(_bound_sentence(bound, own, estimate is not None))
+        learned = number_of_rows(c.n) if own else ""
+        texts.append(_bound_sentence(bound, learned, estimate is not None))
     if "selected-features" in c.warning_codes:
         texts.append(
             "The columns were selected on the same rows: expect more errors than this."
@@ -141,8 +155,11 @@ def _leave_one_out(row: ErrorRow, c: Certificate) -> str:
     return f"An estimate by {how}{rows}. It assumes new rows from the same source."
 
 
-def _bound_sentence(row: ErrorRow, held_out: bool, observed: bool) -> str:
-    """Say what a bound rests on: halves, rows that were held out, or other rows."""
+def _bound_sentence(row: ErrorRow, learned: str, observed: bool) -> str:
+    """Say what a bound rests on: halves, rows that were held out, or other rows.
+
+    `learned` are the rows that training used, if it held out the others.
+    """
     sure = row.certainty.removeprefix("confidence ")
     rows = number_of(row.n or 0, "row")
     if row.name == HALVES:
@@ -152,8 +169,11 @@ def _bound_sentence(row: ErrorRow, held_out: bool, observed: bool) -> str:
             "of which tested the model of the other. The rows must be independent, "
             f"{drawn}."
         )
-    if held_out:
-        return f"The bound has {sure} confidence. It is from {rows} held out at random."
+    if learned:
+        return (
+            f"The bound has {sure} confidence. It is from {rows} held out at random; "
+            f"the model learned from the other {learned}."
+        )
     return (
         f"The bound has {sure} confidence. It is valid if the {rows} behind it are "
         "independent and were not used in training."
@@ -178,7 +198,7 @@ def guarantee_lines(
     smaller = [*_smaller(table, c, advice)]
     if smaller:
         lines.append("  Smaller guarantees for the same scorecard:")
-        lines += [f"    {bound:<8} {how}: {what}" for bound, how, what in smaller]
+        lines += smaller
     if table.guarantee is None and table.bound is None and advice.quote:
         lines.append(f"  For a bound to quote: {advice.quote}")
     return lines
@@ -241,28 +261,28 @@ def no_guarantee_reason(table: ErrorTable, c: Certificate) -> str:
         )
     assert least is not None
     assert least.high is not None
-    than = "no less than always the same answer"
-    if always is not None:
-        than = f"no less than always answering {quoted(always.about)}"
     if least.high >= 0.9995:
-        return "From pair counts, no error rate below 100 % can be proved for it."
-    return (
-        f"From pair counts, at most {at_most(least.high, 1)} can be proved for this "
-        f"model, {than}. That is common when the target is hard to predict."
-    )
+        return "Pair counts prove no error rate below 100 % for this model."
+    text = f"Pair counts prove at most {at_most(least.high, 1)} for this model"
+    if always is not None:
+        answer = quoted(always.about)
+        text += f", and always answering {answer} is wrong on {always.shown}"
+    return f"{text}. That is common when the target is hard to predict."
 
 
-def _smaller(
-    table: ErrorTable, c: Certificate, advice: Advice
-) -> Iterable[tuple[str, str, str]]:
-    """Yield smaller guarantees: the figure, how it is reached, and what to do."""
+def _smaller(table: ErrorTable, c: Certificate, advice: Advice) -> Iterable[str]:
+    """Yield the lines of smaller guarantees: the figure, and how to reach it."""
     if c.doubtful:
         return
     sharp = c.bounds["sharp"]
     if sharp < c.bounds[c.rule] and table.is_below_baseline(sharp):
-        yield at_most(sharp, 1), "answer at random where unsure", advice.sharp
+        how = (
+            f"with {advice.sharp}, which answers at random where unsure (more errors "
+            "to expect)"
+        )
+        yield wrapped(how, f"    {at_most(sharp, 1):<8} ", " " * 13)
     if advice.exact and has_room(table, c):
-        yield "exact", "takes minutes", advice.exact
+        yield f"    exact    takes minutes: {advice.exact}"
 
 
 def has_room(table: ErrorTable, c: Certificate) -> bool:
@@ -290,16 +310,30 @@ def _changed_population(table: ErrorTable, c: Certificate) -> str:
     least = table.least_guarantee
     assert c.confidence is not None
     if least is None or least.high is None or not table.is_below_baseline(least.high):
-        return (
-            "Guarantee: none useful if the population changes but keeps its pair "
-            "counts."
-        )
+        return _nothing_useful(table, c)
     bound = at_most(least.high, 1)
     sure = chosen_percent(c.confidence)
     return (
         f"Guarantee: if the population changes but keeps its pair counts, at most "
         f"{bound} ({sure} confidence)."
     )
+
+
+def _nothing_useful(table: ErrorTable, c: Certificate) -> str:
+    """Say that unseen rows prove no useful guarantee, and which guarantee remains."""
+    least = table.least_guarantee
+    always = table.always
+    text = (
+        "If the population changes but keeps its pair counts, these "
+        f"{number_of_rows(c.n)} prove nothing useful"
+    )
+    high = 1.0 if least is None or least.high is None else least.high
+    if always is not None and high < 0.9995:
+        bound = at_most(high, 1)
+        text += f" (at most {bound}, not below always answering {quoted(always.about)})"
+    if c.basis == "heldout":
+        text += ". The guarantee of fit is about the pair counts of the training rows"
+    return f"{text}."
 
 
 # ---- together

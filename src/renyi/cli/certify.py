@@ -62,7 +62,7 @@ def run(args: Args, recorded: Recorded) -> None:
     if args.rows is not None:
         X, y = _heldout_rows(args, clf)
         c = certify(clf, X, y, confidence=args.confidence)
-        title = f"{args.model} on {number_of(c.n, 'row')} it has not seen"
+        title = f"{args.model}, tested on {number_of(c.n, 'row')}"
         _show(args, title, c, error_table(c), {}, recorded)
         return
     m = inputs.load_marginals(args.file)
@@ -323,7 +323,10 @@ def run_verify(args: Args, recorded: Recorded) -> int:
         end = "" if each["proved"] else ", not proved"
         shown = f"{each['claimed']!r:<22} {each['exact']}{end}"
         lines.append(f"{each['claim']:<16} {shown}")
-    print("\n".join([*lines, f"{answer}: {why}" if why else answer]))
+    result = f"{answer}: {why}" if why else answer
+    if code == 0:
+        result = wrapped(f"{answer}: {verify.meaning(checked)}.")
+    print("\n".join([*lines, result]))
     return code
 
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pandas as pd
 
+from renyi.certificates.error_table import error_table
 from renyi.cli import inputs, output
 from renyi.cli.output import Recorded
 from renyi.cli.parser import EXPORTS, Args
@@ -89,6 +91,8 @@ def _points(args: Args, recorded: Recorded) -> None:
         )
     with inputs.naming(args.model):
         card = clf.scorecard_.rounded(args.points, marginals=m)
+        errors = error_table(clf.certificate_, heldout=clf.heldout)
+        card = replace(card, errors=errors)
     notes = [*output.notes_of(recorded), *_other_rule(args, clf)]
     if clf.settings.class_weight is not None:
         notes.append("The threshold has the smallest bound: class weights are ignored.")

@@ -26,6 +26,7 @@ from renyi.formatting import (
 )
 
 _NAME = 26  # of a feature: leaves room for two classes with their points
+_IMPORTANCE = "importance"
 _SHOWN = 5e-4  # an importance that is not shown as 0.000
 _PROBABILITIES = {
     None: "the nearest ones to the scores",
@@ -82,7 +83,8 @@ def _errors(facts: Facts, c: Certificate, table: ErrorTable) -> list[str]:
     """Return the three figures, with the commands that would improve on them."""
     advice = advice_of(facts.get("advice", {}))
     remarks = []
-    if table.estimate is None and table.bound is None and advice.quote:
+    unknown = table.estimate is None and table.bound is None
+    if unknown and not table.undefined and advice.quote:
         remarks.append(f"  Ask one site to run: {advice.quote}")
         advice = advice._replace(quote="")  # it is advised once
     missed = _missed(facts)
@@ -177,16 +179,19 @@ def _features(facts: Facts, c: Certificate) -> list[str]:
     what = "Columns" if c.order == 1 else "Features"
     if not entries:
         return [f"No {what.lower()[:-1]} matters: all rows get nearly the same score."]
+    one = what.lower()[:-1]
     width = max(len(one_line(entry["feature"], _NAME)) for entry in entries)
+    width = max(width, len(one))
     labels = [*facts["classes"]]
-    title = f"{what} that matter most"
     two = len(labels) == 2
     about = f"points for {one_line(labels[1], 24)!r}" if two else "points by class"
-    # Figures begin after the name and the importance.
-    lines = [f"{title:<{max(width + 12, len(title) + 3)}}{about}"]
+    lines = [
+        f"{what} that matter most",
+        f"  {one:<{width}}  {_IMPORTANCE}   {about}",
+    ]
     for entry in entries:
         name = one_line(entry["feature"], width)
-        head = f"  {name:<{width}}  {entry['importance']:6.3f}   "
+        head = f"  {name:<{width}}  {entry['importance']:{len(_IMPORTANCE)}.3f}   "
         room = WIDTH - len(head)
         speaks = entry["speaks_for"]
         if two:

@@ -22,9 +22,11 @@ from numpy.typing import NDArray
 
 from renyi.certificates.heldout import UNKNOWN
 from renyi.certificates.left_out import error_interval
+from renyi.certification import are_counts_of
 from renyi.cli import inputs, output, streams
 from renyi.cli.output import Facts, Meter, Recorded, Write
 from renyi.cli.parser import WRITTEN, Args
+from renyi.counting.onehot import class_label_counts
 from renyi.encoding.arrow import typed
 from renyi.encoding.columns import Column, Columns, factorized, label_text
 from renyi.encoding.rows import encoded_target
@@ -94,6 +96,8 @@ def _error_text(error: Facts, prevalence: float | None) -> str:
         rows += f"; {error['unknown']:,} of these {have} a class unknown to the model"
     if error["unjudged"]:
         rows += f"; {error['unjudged']:,} more have no class"
+    if error["training_rows"]:
+        rows += "; these are the training rows: too small"
     if prevalence is not None:
         rows += f"; at their own shares of classes, not at {prevalence:g}"
     rows += f"; 95 % interval {interval_text(low, high)}"
@@ -272,12 +276,15 @@ def _answer_all(
     texts = np.array([*classes.texts, None], object)  # the last of an unknown class
     of_class = np.zeros(len(classes.texts), np.int64)
     count = judged = unknown = wrong = 0
+    seen = _TrainingRows(rows.clf)
     for X, ids, truth in rows.batches():
         unseen += unseen_cells(rows.clf, X)
-        table = _answers(args, rows.clf, X, ids)
+        codes = rows.clf.encoder_.transform(X)
+        table = _answers(args, rows.clf, codes, ids)
         if truth is not None:
             present, places = classes.places(truth)
             judged += len(places)
+            seen.add(codes[:, present], places)
             unknown += int((places == UNKNOWN).sum())
             known = places[places != UNKNOWN]
             of_class += np.bincount(known, minlength=len(of_class))
@@ -297,21 +304,55 @@ def _answer_all(
         )
     if judged == unknown:
         return count, None
-    told = {"rows": judged, "wrong": wrong, "error": wrong / judged}
-    left = {"unknown": unknown, "unjudged": count - judged}
-    baseline = 1 - float(of_class.max() / judged)
-    always = classes.texts[of_class.argmax()]
-    return count, {**told, **left, "always": always, "baseline": baseline}
+    told: Facts = {"rows": judged, "wrong": wrong, "error": wrong / judged}
+    told |= {"unknown": unknown, "unjudged": count - judged}
+    told |= {
+        "always": classes.texts[of_class.argmax()],
+        "baseline": 1 - float(of_class.max() / judged),
+        "training_rows": seen.are_all,
+    }
+    return count, told
 
 
-def _answers(args: Args, clf: Fit, X: pa.Table, ids: pa.Table) -> pd.DataFrame:
+class _TrainingRows:
+    """Whether the rows answered are those of the training, by the digest of counts."""
+
+    def __init__(self, clf: Fit) -> None:
+        self._clf = clf
+        self._n = 0
+        self._counts: NDArray[np.int64] | None = None
+        self._possible = clf.data_digest_ is not None
+
+    def add(self, codes: NDArray[np.intp], places: NDArray[np.intp]) -> None:
+        """Count some rows, as long as they may all be from the training."""
+        card = self._clf.scorecard_
+        sizes = card.encoder.columns.sizes
+        self._n += len(places)
+        self._possible &= self._n <= self._clf.certificate_.n
+        self._possible &= UNKNOWN not in places
+        self._possible &= not (codes >= sizes[:, None]).any()
+        if self._possible and len(places):
+            counts = class_label_counts(codes, sizes, places, card.n_classes)
+            self._counts = counts if self._counts is None else self._counts + counts
+
+    @property
+    def are_all(self) -> bool:
+        """Whether the rows have the counts of all training rows."""
+        trained = self._clf.data_digest_
+        if trained is None or self._counts is None or not self._possible:
+            return False
+        return are_counts_of(trained, self._clf.scorecard_, self._counts, self._n)
+
+
+def _answers(
+    args: Args, clf: Fit, codes: NDArray[np.intp], ids: pa.Table
+) -> pd.DataFrame:
     """Return ids, predictions and the other columns asked for, in row order.
 
     Probabilities have four digits in CSV, and all of them in Parquet and JSON.
     """
     full = args.out.endswith(".parquet") if args.out else args.json
     kept = copied_columns(ids)
-    codes = clf.encoder_.transform(X)
     answers = clf.classes_[clf.answers(codes, args.prevalence)]
     columns: dict[str, Any] = {PREDICTION: answers}
     texts = [label_text(label) for label in clf.classes_.tolist()]

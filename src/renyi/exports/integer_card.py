@@ -21,8 +21,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from renyi.certificates.error_table import ErrorTable, error_table
 from renyi.certificates.record import Certificate
-from renyi.certificates.three_lines import NONE_USEFUL
+from renyi.certificates.three_lines import NONE_USEFUL, no_guarantee_reason, quoted
 from renyi.certification import certify
 from renyi.counting.onehot import offsets
 from renyi.counting.sparse_counts import is_sparse, moved
@@ -61,6 +62,7 @@ Whole = NDArray[np.int64]
 FORMATS = ("csv", "md", "html")
 _HEAD = ("feature", "category", "points")
 _MOST = 1_000
+_REASONS = ("few-rows", "optimistic")  # why there is no useful guarantee
 _NEAR = 0.02  # least distance of the threshold from a whole number
 _STYLE = (
     "body{font-family:sans-serif;max-width:52em;margin:2em auto;padding:0 1em}"
@@ -98,6 +100,8 @@ class IntegerScorecard:
         The most points that a category was allowed.
     before, certificate : Certificate
         Guarantees before and after rounding, for the same pair counts.
+    errors : ErrorTable or None
+        What is known about the error of the model before rounding, to be printed.
 
     See Also
     --------
@@ -126,6 +130,7 @@ class IntegerScorecard:
     max_points: int
     before: Certificate
     certificate: Certificate
+    errors: ErrorTable | None = None
 
     @property
     def cost(self) -> float:
@@ -198,35 +203,71 @@ class IntegerScorecard:
     def sentences(self) -> list[str]:
         """Return how the points are used, and what is certified of them."""
         first, second = map(label_text, self.scorecard.classes)
-        c = self.certificate
-        listed = {rows[0][0] for rows in self._listed(merged=False)}
-        how = "the model's calibrated score"
+        shown = {rows[0][0] for rows in self._listed(merged=False)}
+        how = "estimates from the training rows: the model's calibrated score"
         if self.scorecard.calibration is None:
-            how = "the linear score, cut off at 0 and 1"
+            how = "rough, not calibrated: the linear score, cut off at 0 and 1"
         return [
             f"Add up the points of a row: {second!r} from {self.threshold} on, else "
             f"{first!r}. {self._unseen_labels()}",
-            *merged_labels(self.scorecard.encoder, listed),
-            f"Probabilities are those of {how}, at the total.",
-            *map(capitalised, c.warnings),
-            self._guarantee(),
+            *merged_labels(self.scorecard.encoder, shown),
+            *self._unused(shown),
+            f"Probabilities are {how}.",
+            *self._error_sentences(),
+            *self._warnings(),
+            self._guarantee_sentence(),
         ]
 
-    def _guarantee(self) -> str:
-        """Return the guarantee of the card, or that none is useful."""
+    def _unused(self, shown: set[str]) -> list[str]:
+        """Name the columns that are not listed because all their points are 0."""
+        names = self.scorecard.encoder.columns.names
+        unused = [name for name in names if name not in shown]
+        if not unused:
+            return []
+        return [f"Not listed, because all points are 0: {', '.join(unused)}."]
+
+    def _error_sentences(self) -> list[str]:
+        """Say how wrong the model before rounding is, and the baseline."""
+        texts = []
+        table = self.errors
+        if table is not None and table.bound is not None and table.bound.high:
+            bound = at_most(table.bound.high, 1)
+            sure = table.bound.certainty.removeprefix("confidence ")
+            rows = number_of_rows(table.bound.n or 0)
+            texts.append(
+                f"The model before rounding is wrong on at most {bound} of the "
+                f"population, with {sure} confidence, by {rows} not used in training."
+            )
+        elif table is not None and table.estimate is not None:
+            estimate = table.estimate
+            texts.append(
+                f"Error to expect of the model before rounding: {estimate.shown} "
+                f"({estimate.interval}, an estimate)."
+            )
+        always = error_table(self.certificate).always
+        if always is not None:
+            answer = quoted(always.about)
+            texts.append(f"Always answering {answer} is wrong on {always.shown}.")
+        return [" ".join(texts)] if texts else []
+
+    def _warnings(self) -> list[str]:
+        """Return the warnings that the sentence on the guarantee does not contain."""
         c = self.certificate
+        pairs = zip(c.warning_codes, c.warnings, strict=True)
+        return [capitalised(text) for code, text in pairs if code not in _REASONS]
+
+    def _guarantee_sentence(self) -> str:
+        c = self.certificate
+        table = error_table(c)
+        if table.guarantee is None:
+            reason = no_guarantee_reason(table, c).replace("this model", "this card")
+            return f"{NONE_USEFUL} {reason}"
         after = at_most(c.bounds["map"], 1)
         before = at_most(self.before.bounds["map"], 1)
-        rows = f"the pair counts of these {number_of_rows(c.n)}"
-        if c.majority is not None and c.bounds["map"] >= c.majority[1]:
-            always = repr(label_text(c.majority[0]))
-            return (
-                f"{NONE_USEFUL} From {rows}, at most {after} can be proved for this "
-                f"card, no less than always answering {always}."
-            )
         return (
             f"Guarantee: the card is wrong on at most {after} of any population with "
-            f"{rows}. Before rounding, the model is wrong on at most {before}."
+            f"the pair counts of these {number_of_rows(c.n)}. Before rounding, the "
+            f"model is wrong on at most {before}."
         )
 
     def __str__(self) -> str:

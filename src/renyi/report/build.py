@@ -15,12 +15,14 @@ With t = 1/K + score (of two classes [1/2 − s, 1/2 + s]), probabilities are
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from renyi import __version__
+from renyi.certificates import three_lines
 from renyi.certificates.error_table import ErrorTable, error_table
 from renyi.certificates.heldout import UNKNOWN, read_rows
 from renyi.certificates.record import BoundReport, Certificate
@@ -101,13 +103,16 @@ def report(
         left_out = None
     if card is None and m is not None:
         card = _integer_card(scorecard, m)
+    if card is not None and card.errors is None:
+        card = replace(card, errors=errors)
     ranking: list[str] = []
     if counted is not None and not counted.doubtful and _beats_a_coin(counted):
         ranking = ranking_lines(counted)
     target = fit.target
     others = [] if same else [_OTHER_COUNTS]
     data = _data(scorecard, own, m, shares, same)
-    figures = summary.headline(errors, "pair counts do not contain it")
+    unknown = three_lines.UNDEFINED if errors.undefined else three_lines.UNKNOWN
+    figures = summary.headline(errors, unknown.removeprefix("unknown: "))
     line = summary.guarantee(errors, counted or own)
     classes = (by_rows or left_out or {"by_class": []})["by_class"]
     facts: Entry = {
