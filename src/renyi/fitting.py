@@ -170,12 +170,12 @@ class Fit:
         Moments of the scores, if they calibrate.
     rows : ScoredRows or None
         What certifies the model where there are no marginals.
-    stored_certificate, stored_digest
+    stored_certificate, stored_digest, stored_details
         Those of a model file, or of two halves of the rows.
     heldout : Certificate or None
         What rows prove that were held out of the training.
     fold_rows : TrainingRows or None
-        The rows, where a calibration that decides is judged by folds.
+        The rows, if folds evaluate a calibration that decides.
     """
 
     settings: Settings
@@ -192,6 +192,7 @@ class Fit:
     rows: ScoredRows | None = None
     stored_certificate: Certificate | None = None
     stored_digest: DataDigest | None = None
+    stored_details: dict[str, Any] | None = None
     heldout: Certificate | None = None
     fold_rows: TrainingRows | None = None
 
@@ -402,7 +403,7 @@ class Fit:
     def left_out_details(self) -> dict[str, Any] | None:
         """Errors by class, AUC and log loss on left-out rows; None without rows."""
         if self._answered is None or self.left_out_error is None:
-            return None
+            return self.stored_details
         return left_out_details(self._answered, self.scorecard_, self.rule)
 
     def _closed_form(self) -> ClosedForm:
@@ -465,6 +466,7 @@ def restored(
     digest: DataDigest | None,
     named: bool,
     heldout: Certificate | None = None,
+    details: dict[str, Any] | None = None,
 ) -> Fit:
     """Return the `Fit` of a calibrated scorecard whose rows are not at hand."""
     assert card.target is not None
@@ -476,6 +478,7 @@ def restored(
         named=named,
         stored_certificate=certificate,
         stored_digest=digest,
+        stored_details=details,
         heldout=heldout,
     )
 

@@ -144,6 +144,14 @@ def test_level_lp_stops_at_the_linear_program(good: Callable[..., Done]) -> None
     assert "exact worst case" not in text
     assert "e*" not in text
     assert "Proved." in text and "renyi verify" not in text  # it checks closed forms
+    more = good(*argv, "--details").out
+    advice = [
+        line for line in text.splitlines() if ": --rule" in line or "renyi" in line
+    ]
+    assert advice
+    for line in advice:  # in words of the command line
+        assert line in more
+    assert "rule=" not in more and "certify(" not in more
 
 
 def test_exact_with_few_rows_opens_with_the_warning(good: Callable[..., Done]) -> None:

@@ -48,7 +48,7 @@ def test_folds_take_weights_as_repetition_in_any_order():
 def test_held_out_risk_against_refits_on_the_rows_of_folds(n, n_classes):
     """Also with more categories (18) than rows."""
     X, y = noisy(n=n, n_classes=n_classes)
-    selector = renyi.RenyiSelector(tol=1e-8, n_lambdas=8).fit(X, y)
+    selector = renyi.RenyiSelector(method="path", tol=1e-8, n_lambdas=8).fit(X, y)
     encoder, codes = renyi.Encoder().fit_transform(X)
     sizes, tried = encoder.columns.sizes, selector.cv_
     folds = assign_folds(RowsProblem(codes, sizes, y, n_classes), 5, 0) > 0
@@ -75,8 +75,11 @@ def test_held_out_risk_against_refits_on_the_rows_of_folds(n, n_classes):
 
 def test_one_standard_error_takes_no_more_features():
     X, y = noisy(n=150, d=12)
-    most = renyi.RenyiSelector().fit(X, y)
-    fewer = renyi.RenyiSelector(penalty="cv-1se").fit(X, y)
+    by_number = renyi.RenyiSelector().fit(X, y)
+    least = renyi.RenyiSelector(penalty="cv-1se").fit(X, y)
+    assert len(least.features_) <= len(by_number.features_)
+    most = renyi.RenyiSelector(method="path").fit(X, y)
+    fewer = renyi.RenyiSelector(method="path", penalty="cv-1se").fit(X, y)
     assert fewer.penalty_ >= most.penalty_
     least = most.cv_.risks.argmin()
     limit = most.cv_.risks[least] + most.cv_.standard_errors[least]
@@ -104,15 +107,17 @@ def test_a_fold_may_leave_one_class(n, d):
     assert selector.cv_.risks[0] >= 1 / n
 
 
-def test_a_feature_is_kept_where_none_helps():
+@pytest.mark.parametrize("method", ["forward", "path"])
+def test_a_feature_is_kept_where_none_helps(method):
     seen = 0
     for seed in range(4):
         rng = np.random.default_rng(seed)
         X = pd.DataFrame(rng.integers(0, 3, (80, 5)).astype(str))
-        selector = renyi.RenyiSelector().fit(X, rng.integers(0, 2, 80))
+        selector = renyi.RenyiSelector(method=method).fit(X, rng.integers(0, 2, 80))
         if selector.cv_.best() == 0:
             seen += 1
             assert selector.features_.tolist() == [selector.path_.entries[0]]
-            assert selector.penalty_ == selector.path_.lambdas[0]
-            assert selector.penalty_ < selector.cv_.lambdas[0]
+            if method == "path":
+                assert selector.penalty_ == selector.path_.lambdas[0]
+                assert selector.penalty_ < selector.cv_.lambdas[0]
     assert seen

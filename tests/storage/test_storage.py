@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from renyi import Encoder, Marginals, RenyiClassifier
+from renyi import Encoder, Marginals, RenyiClassifier, datasets
 from renyi.scorecard import Scorecard
 from support.forgeries import MARGINALS, MODEL
 
@@ -92,6 +92,20 @@ def test_golden_calibrated_models_are_read(name, kind, expected, tmp_path):
 def test_golden_models_tell_their_data():
     digest = RenyiClassifier.load(MODEL).data_digest_
     assert digest.matches(Marginals.load(MARGINALS).digest)
+
+
+def test_figures_of_left_out_rows_are_kept_and_checked(tmp_path):
+    X, y = datasets.load("votes")
+    clf = RenyiClassifier().fit(X, y)
+    place = tmp_path / "m.json"
+    clf.save(place)
+    known = clf.fit_.left_out_details
+    assert RenyiClassifier.load(place).fit_.left_out_details == known
+    assert [entry["class"] for entry in known["by_class"]] == ["democrat", "republican"]
+    wrong = place.read_text().replace('"class": "democrat"', '"class": "x"')
+    place.write_text(wrong)
+    with pytest.raises(ValueError, match=r"m\.json"):
+        RenyiClassifier.load(place)
 
 
 # ---- round trips

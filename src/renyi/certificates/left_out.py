@@ -2,9 +2,9 @@
 
 Each row of a sample is scored by the model that would have been trained without it
 (`renyi.solvers.ridge.LeftOut`), and answered by the rule that the model uses. A rule
-that answers at random loses the probability of the wrong classes. Where a calibration
-decides that was fitted to the same few rows, a model of the other nine of ten folds,
-with a calibration of its own, answers each row instead.
+that answers at random loses the probability of the wrong classes. If a calibration
+decides that was fitted to the same few rows, folds replace leave-one-out. A model of
+nine of ten folds, with a separate calibration, then answers the rows of the tenth.
 
 The interval is Clopper and Pearson's: quantiles of beta distributions at the number of
 errors. That number need not be whole: a row may have a weight, or lose a fraction.

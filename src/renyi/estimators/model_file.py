@@ -17,7 +17,7 @@ import numpy as np
 from renyi import __version__
 from renyi.certificates.record import Certificate
 from renyi.encoding import rules as column_rules
-from renyi.encoding.columns import Label
+from renyi.encoding.columns import Label, label_text
 from renyi.files import LABEL, NUMBER, Sink, check_fields, read_json, valid, write_json
 from renyi.fitting import Fit, Settings, restored
 from renyi.marginals.file import DataDigest
@@ -42,7 +42,16 @@ _DOCUMENT: Fields = {
     "certificate": (dict,),
     "scorecard": (dict,),
 }
-_HELDOUT: Fields = {"heldout": (dict,)}  # only if rows were held out
+_OPTIONAL: Fields = {
+    "heldout": (dict,),  # if rows were held out
+    "left_out": (dict,),  # if there were rows
+}
+_LEFT_OUT: Fields = {
+    "by_class": (list,),
+    "auc": (*NUMBER, NoneType),
+    "log_loss": NUMBER,
+}
+_CLASS: Fields = {"class": (str,), "rows": NUMBER, "error": (*NUMBER, NoneType)}
 _DIGEST: Fields = {"classes": (str,), "pairs": (str, NoneType)}
 _SETTINGS: Fields = {
     "order": (int,),
@@ -80,6 +89,9 @@ def write(fit: Fit, path: Sink) -> None:
     }
     if fit.heldout is not None:
         document["heldout"] = fit.heldout.to_dict()
+    details = fit.left_out_details
+    if details is not None:
+        document["left_out"] = details
     write_json(path, document)
 
 
@@ -108,7 +120,7 @@ def read(path: str | os.PathLike[str]) -> Fit:
 
 
 def _from_document(data: dict[str, Any]) -> Fit:
-    check_fields(data, _DOCUMENT, "document", _HELDOUT)
+    check_fields(data, _DOCUMENT, "document", _OPTIONAL)
     check_fields(data["classifier"], _SETTINGS, "classifier")
     check_fields(data["alpha_choice"], _CHOICE, "alpha_choice")
     card = Scorecard.from_dict(data["scorecard"])
@@ -136,7 +148,20 @@ def _from_document(data: dict[str, Any]) -> Fit:
         digest,
         data["named"],
         None if heldout is None else Certificate.from_dict(heldout),
+        _left_out(data.get("left_out"), [label_text(label) for label in card.classes]),
     )
+
+
+def _left_out(details: Any, classes: list[str]) -> dict[str, Any] | None:
+    """Return the figures of left-out rows; raise ValueError if they do not fit."""
+    if details is None:
+        return None
+    check_fields(details, _LEFT_OUT, "left_out")
+    for entry in details["by_class"]:
+        check_fields(entry, _CLASS, "left_out")
+    if [entry["class"] for entry in details["by_class"]] != classes:
+        raise ValueError("its errors by class are not those of its classes")
+    return dict(details)
 
 
 def _weights_of(pairs: list[Any]) -> dict[Label, float]:

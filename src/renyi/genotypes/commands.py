@@ -1,7 +1,8 @@
 """Run the commands of ``renyi genotypes``: fit, predict, export and report.
 
-They print no bound. It would hold only for the pair counts of these samples, and means
-nothing for others if there are more variants than samples.
+They print no guarantee. It would hold only for the pair counts of these samples, and
+means nothing for others if there are more variants than samples. ``predict`` prints a
+bound from samples whose classes are known.
 """
 
 from __future__ import annotations

@@ -15,15 +15,19 @@ from typing import Any
 from renyi.certificates.error_table import (
     ALWAYS,
     ANY_RULE,
+    CLOSED,
+    CONDITIONAL,
+    EXACT,
     HALVES,
     HELDOUT,
+    PROGRAM,
     SINGLE,
     ErrorRow,
     ErrorTable,
     baseline,
 )
 from renyi.certificates.left_out import error_interval
-from renyi.certificates.record import CLOSED, CONDITIONAL, EXACT, PROGRAM, Certificate
+from renyi.certificates.record import Certificate
 from renyi.certificates.three_lines import figure_lines, guarantee_text
 from renyi.certification import MINIMAX
 from renyi.encoding.columns import Label, label_text
@@ -205,9 +209,9 @@ def notes(*certificates: Certificate | None) -> list[str]:
     return [*map(capitalised, dict.fromkeys(texts))]
 
 
-def summary(table: ErrorTable, sentences: Sequence[str]) -> str:
+def summary(table: ErrorTable, sentences: Sequence[str], order: int = 1) -> str:
     """Return the first screen as text: the figures, and sentences about them."""
-    return "\n".join([*figure_lines(table), *map(wrapped, sentences)])
+    return "\n".join([*figure_lines(table, order), *map(wrapped, sentences)])
 
 
 # ---- all rows
