@@ -77,6 +77,7 @@ class ErrorRow:
     stopped: bool = False  # by a time limit, before all was said
     doubtful: bool = False  # says little about new rows
     n: float | None = None  # rows that it was observed on
+    confidence: float | None = None  # of a bound from rows
 
     @property
     def shown(self) -> str:
@@ -275,7 +276,14 @@ def _unseen_rows(c: Certificate) -> Iterator[ErrorRow]:
     if c.observed_error is not None:
         yield estimate(name, SAMPLED, c.observed_error, c.n, c.rule)
     yield ErrorRow(
-        name, "bound", SAMPLED, certainty, high=c.sampled_error, about=c.rule, n=c.n
+        name,
+        "bound",
+        SAMPLED,
+        certainty,
+        high=c.sampled_error,
+        about=c.rule,
+        n=c.n,
+        confidence=c.confidence,
     )
     covers = f"every population with its {pairs_text(c)}"
     for rule in _own_rule_first(c):

@@ -93,7 +93,7 @@ def figure_lines(table: ErrorTable, order: int = 1, quote: str = QUOTE) -> list[
         entries.append((f"Observed on {rows}", observed.shown, ""))
     if table.bound is not None:
         assert table.bound.high is not None
-        mark = quote if table.is_below_baseline(table.bound) else ""
+        mark = quote if table.is_below_baseline(table.bound.high) else ""
         entries.append((AT_MOST, at_most(table.bound.high, 1), mark))
     entries += _baselines(table, order)
     width = max(len(label) for label, _, _ in entries)
@@ -164,7 +164,7 @@ def _bound_sentence(row: ErrorRow, learned: str, observed: bool) -> str:
 
     `learned` are the rows that training used, if it held out the others.
     """
-    sure = row.certainty.removeprefix("confidence ")
+    sure = chosen_percent(row.confidence or 0)
     rows = number_of(row.n or 0, "row")
     if row.name == HALVES:
         drawn = "and split at random" if observed else "and drawn from one population"

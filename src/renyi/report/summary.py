@@ -34,6 +34,7 @@ from renyi.encoding.columns import Label, label_text
 from renyi.formatting import (
     at_most,
     capitalised,
+    chosen_percent,
     number_of,
     percent,
     printable,
@@ -91,7 +92,7 @@ def headline(table: ErrorTable, unknown: str) -> list[Entry]:
     if table.estimate is not None:
         figures = [_estimate_figure(table.estimate)]
     if table.bound is not None:
-        useful = table.is_below_baseline(table.bound)
+        useful = table.is_below_baseline(table.bound.high)
         figures.append(_bound_figure(table.bound, useful))
     if table.always is not None:
         row = table.always
@@ -128,7 +129,7 @@ def _how_estimated(row: ErrorRow) -> str:
 
 def _bound_figure(row: ErrorRow, useful: bool) -> Entry:
     assert row.high is not None
-    share = row.certainty.removeprefix("confidence ")
+    share = chosen_percent(row.confidence or 0)
     where = "from two halves of the rows"
     if row.name == HELDOUT and row.n is not None:
         where = f"from {number_of(row.n, 'row')} not used in training"
