@@ -8,7 +8,7 @@ over every population with the same pair counts.
 >>> import renyi
 >>> X, y = renyi.datasets.load("votes")
 >>> clf = renyi.RenyiClassifier().fit(X, y)
->>> print(f"error to expect on new rows: {clf.alpha_choice_.error:.1%}")
+>>> print(f"error to expect on new rows: {clf.certificate_.loo_error:.1%}")
 error to expect on new rows: 4.6%
 >>> print(f"guarantee, same pair counts: {clf.certificate_.bounds['map']:.1%}")
 guarantee, same pair counts: 12.2%

@@ -34,12 +34,9 @@ from renyi.certificates.closed_form import (
     best_left_out_feature,
     closed_form,
 )
+from renyi.certificates.error_table import CLOSED, CONDITIONAL, EXACT, PROGRAM
 from renyi.certificates.left_out import LeftOutError
 from renyi.certificates.record import (
-    CLOSED,
-    CONDITIONAL,
-    EXACT,
-    PROGRAM,
     Basis,
     BoundReport,
     Certificate,
@@ -278,12 +275,14 @@ def bound_report(
     expected = [PROGRAM] if level == "lp" else [PROGRAM, MINIMAX]
     try:
         notify(PROGRAM, None)
-        best = _promise(any_rule, part, "lp", _part(deadline, 1 / 3), None)
+        best = _add_minimax(any_rule, part, "lp", _part(deadline, 1 / 3), None)
         current, worst = _with_worst(current, model, part, _part(deadline, 1 / 3))
         if level == "exact" and not worst.interrupted:  # e* first, often the quicker
             notify(MINIMAX, None)
             on_round = partial(notify, MINIMAX)
-            best = _promise(any_rule, part, "exact", _part(deadline, 1 / 2), on_round)
+            best = _add_minimax(
+                any_rule, part, "exact", _part(deadline, 1 / 2), on_round
+            )
             notify(EXACT, None)
             limit = _part(deadline, 1.0)
             on_round = partial(notify, EXACT)
@@ -386,7 +385,7 @@ def simple_rules(m: Marginals) -> list[Step]:
     ]
 
 
-def _promise(
+def _add_minimax(
     known: list[Step],
     m: Marginals,
     method: str,

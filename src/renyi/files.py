@@ -424,9 +424,8 @@ class _Temporary(NamedTuple):
         self.stream.close()
 
     def move(self) -> None:
-        """Rename the file to its final name, and flush the folder to the disk."""
+        """Rename the file to its final name."""
         os.replace(self.path, self.place)
-        _sync_folder(self.place.parent)
 
 
 def target(path: Place) -> Path:
@@ -474,10 +473,14 @@ def replacing(path: Sink) -> Iterator[IO[bytes]]:
         yield temporary.stream
         temporary.complete()
         temporary.move()
+        _sync_folder(temporary.place.parent)
 
 
 def replace_together(writers: Mapping[Path, Callable[[IO[bytes]], object]]) -> None:
-    """Write every file to a temporary name, then rename them all."""
+    """Write every file to a temporary name, then rename them all.
+
+    Nothing slow happens between the renames, so that Ctrl-C leaves all files or none.
+    """
     with contextlib.ExitStack() as stack:
         temporaries = {}
         for path, write in writers.items():
@@ -489,6 +492,8 @@ def replace_together(writers: Mapping[Path, Callable[[IO[bytes]], object]]) -> N
         for path, temporary in temporaries.items():
             with _naming(path):
                 temporary.move()
+        for folder in {temporary.place.parent for temporary in temporaries.values()}:
+            _sync_folder(folder)
 
 
 @contextlib.contextmanager

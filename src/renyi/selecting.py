@@ -493,6 +493,11 @@ class CrossValidation(NamedTuple):
     error_rates: Floats
     n_folds: int
 
+    @property
+    def forward(self) -> bool:
+        """Whether numbers of features were compared, and not penalties."""
+        return bool(np.isnan(self.lambdas).any())
+
     def best(self, one_error: bool = False) -> int:
         """Return the index of least risk: largest penalty, or fewest features.
 

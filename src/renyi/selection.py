@@ -184,7 +184,10 @@ class PathResult:
         marked = set(selected)
         shown = self.entries[:_SHOWN]
         width = min(max([7, *(len(printable(name)) for name in shown)]), WIDTH)
-        rows = [("k", " ", "feature", ["lambda", "gamma", "hgr >=", "map", "sharp"])]
+        heads = ["gamma", "hgr >=", "map", "sharp"]
+        if self.lasso is not None:  # a forward selection has no penalties
+            heads.insert(0, "lambda")
+        rows = [("k", " ", "feature", heads)]
         for k, name in enumerate(shown):
             mark = "*" if name in marked else " "
             fitting = short(printable(name), width)
@@ -199,12 +202,15 @@ class PathResult:
 
     def _figures(self, k: int) -> list[str]:
         """Return the figures of a line, with bounds rounded outwards."""
-        lam = "-" if np.isnan(self.lambdas[k]) else f"{self.lambdas[k]:.4f}"
+        lam = []
+        if self.lasso is not None:
+            penalty = self.lambdas[k]
+            lam = ["-" if np.isnan(penalty) else f"{penalty:.4f}"]
         if self.doubtful[k] or np.isnan(self.gamma[k]):
-            return [lam, *"----"]
+            return [*lam, *"----"]
         worst = [at_most(float(b[k])) for b in self.bounds.values()]
         values = (self.gamma[k], rounded_down(float(self.hgr[k])))
-        return [lam, *(f"{v:.4f}" for v in values), *worst]
+        return [*lam, *(f"{v:.4f}" for v in values), *worst]
 
 
 def selection_path(

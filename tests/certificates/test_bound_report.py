@@ -80,7 +80,7 @@ def test_ends_with_what_the_linear_programs_over_all_outcomes_say(
         e_star = minimax_error(*marginal_constraints(table), K)
         assert found.upper == pytest.approx(true_worst(clf, table), abs=1e-6)
         assert found.lower == pytest.approx(e_star, abs=1e-6)
-        assert found.promise == pytest.approx(e_star, abs=1e-6)
+        assert found.best_guarantee == pytest.approx(e_star, abs=1e-6)
         last = (found.model[-1], found.any_rule[-1])
         assert [step.status for step in last] == ["solved", "solved"]
         for steps in (found.model, found.any_rule[1:]):
@@ -196,7 +196,7 @@ def test_ctrl_c_before_a_search_has_begun(
     assert found.upper == closed.bounds["map"]
     assert [step.status for step in found.any_rule[2:]] == ["stopped", "stopped"]
     assert closed.one_feature is not None
-    assert found.promise == pytest.approx(closed.one_feature[1])
+    assert found.best_guarantee == pytest.approx(closed.one_feature[1])
 
 
 def test_each_program_is_solved_once_and_in_its_share_of_the_time(

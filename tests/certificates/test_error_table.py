@@ -65,6 +65,7 @@ def test_unseen_rows_give_estimate_bound_and_guarantee_their_confidence(
     assert always.value == pytest.approx((y[300:] != most).mean())
     assert bound.high == unseen.sampled_error
     assert bound.certainty == "confidence 90 %"
+    assert bound.confidence == 0.9
     assert bound.shown == f"at most {at_most(unseen.sampled_error, 1)}"
     rows = [row for row in table.of_kind("guarantee") if row.name == HELDOUT]
     assert {row.certainty for row in rows} == {"confidence 90 %"}

@@ -144,6 +144,14 @@ def test_level_lp_stops_at_the_linear_program(good: Callable[..., Done]) -> None
     assert "exact worst case" not in text
     assert "e*" not in text
     assert "Proved." in text and "renyi verify" not in text  # it checks closed forms
+    more = good(*argv, "--details").out
+    advice = [
+        line for line in text.splitlines() if ": --rule" in line or "renyi" in line
+    ]
+    assert advice
+    for line in advice:  # in words of the command line
+        assert line in more
+    assert "rule=" not in more and "certify(" not in more
 
 
 def test_exact_with_few_rows_opens_with_the_warning(good: Callable[..., Done]) -> None:
@@ -200,7 +208,39 @@ def test_held_out_classes_written_otherwise(good: Callable[..., Done]) -> None:
     assert good("certify", "m.json", "--rows", "b.csv", "--json").json == first
 
 
+def test_rows_of_the_training_are_not_called_unseen(good: Callable[..., Done]) -> None:
+    frame = table(300).drop(columns="id")
+    save(frame, "a.csv")
+    save(frame[::-1], "b.csv")
+    good("fit", "a.csv", "--target", "y", "--out", "m")
+    for rows in ("a.csv", "b.csv"):
+        text = flat(good("certify", "m.json", "--rows", rows).out)
+        assert text.startswith("m.json, tested on 300 rows Warning: ")
+        assert "not seen" not in text
+        assert "quote this" not in text
+
+
 # ---- halves
+
+
+def test_a_bound_above_the_baseline_is_not_to_be_quoted(
+    good: Callable[..., Done],
+) -> None:
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({name: rng.choice(list("abc"), 300) for name in "uvw"})
+    frame["y"] = rng.choice(["p", "q"], 300, p=[0.7, 0.3])  # no column matters
+    for name, part in (("a", frame[:150]), ("b", frame[150:])):
+        place = save(part, f"{name}.csv")
+        good("marginals", "build", place, "--target", "y", "--out", f"{name}.renyi")
+    good("fit", "a.csv", "--target", "y", "--out", "m")
+    for asked in (("--halves", "a.renyi", "b.renyi"), ("m.json", "--rows", "b.csv")):
+        told = good("certify", *asked, "--json").json
+        assert told["sampled_error"] >= told["majority"][1]
+        text = good("certify", *asked).out
+        assert "Error at most, on this population" in text
+        assert "quote this" not in text
+    good("report", "m.json", "--rows", "b.csv", "--out", "r.html")
+    assert "quote this one" not in Path("r.html").read_text()
 
 
 def test_halves_certify_each_other(good: Callable[..., Done]) -> None:

@@ -74,6 +74,24 @@ def test_saved_models_on_rows_they_never_saw(good, tmp_path):
     assert "counts of its training rows" in " ".join(both.out.split())
 
 
+def test_rows_of_classes_that_a_model_does_not_know_are_told_of(good):
+    X, y = load("votes")
+    X.assign(party=y)[:300].to_csv("train.csv", index=False)
+    later = y[300:].astype(object)
+    later[:12] = "whig"
+    X[300:].assign(party=later).to_csv("test.csv", index=False)
+    good("fit", "train.csv", "--target", "party", "--out", "a")
+    asked = ("compare", "test.csv", "--models", "a.json")
+    (one,) = good(*asked, "--json").json["entries"]
+    told = json.loads(good("predict", "a.json", "test.csv", "--json").out)["error"]
+    assert told["unknown"] == 12 and one["error"]["value"] == told["error"]
+    text = " ".join(good(*asked).out.split())
+    assert (
+        "Note on a.json: 12 of the 135 rows have a class that the model does not know "
+        "('whig'): they count as errors."
+    ) in text
+
+
 @pytest.mark.parametrize(
     ("argv", "message"),
     [

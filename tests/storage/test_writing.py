@@ -169,6 +169,22 @@ def test_nothing_is_renamed_before_every_file_is_written(tmp_path):
     assert contents == dict.fromkeys(old, b"new")
 
 
+def test_an_interruption_leaves_no_mixture_of_old_and_new_files(tmp_path, monkeypatch):
+    paths = [tmp_path / name for name in ("m.json", "m.log", "m.renyi")]
+    for path in paths:
+        path.write_bytes(b"old")
+
+    def interrupted(folder):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(files, "_sync_folder", interrupted)
+    writers = {path: lambda stream: stream.write(b"new") for path in paths}
+    with pytest.raises(KeyboardInterrupt):
+        files.replace_together(writers)
+    contents = {path: path.read_bytes() for path in tmp_path.iterdir()}
+    assert contents == dict.fromkeys(paths, b"new")
+
+
 def test_the_file_is_on_the_disk_before_its_name_and_the_name_at_the_end(
     tmp_path, monkeypatch
 ):
@@ -191,7 +207,7 @@ def test_the_file_is_on_the_disk_before_its_name_and_the_name_at_the_end(
     steps.clear()
     writers = {tmp_path / n: lambda stream: stream.write(b"new") for n in ("a", "b")}
     files.replace_together(writers)
-    assert steps == ["file", "file", "rename", "folder", "rename", "folder"]
+    assert steps == ["file", "file", "rename", "rename", "folder"]
 
 
 def check_killed(folder, kills, seed):

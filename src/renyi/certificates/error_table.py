@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
 from renyi.certificates.left_out import error_interval
 from renyi.encoding.columns import label_text
@@ -33,12 +33,18 @@ if TYPE_CHECKING:
 Kind = Literal["estimate", "bound", "guarantee", "baseline"]
 Verdict = Literal["better", "barely", "no better"]
 
-# Names of rows; a guarantee has the name of the step that proved it.
+# Names of rows.
 LEAVE_ONE_OUT = "leave-one-out"
 HELDOUT = "held-out rows"
 HALVES = "halves"
 ALWAYS = "always"
 SINGLE = "best single column"
+
+# Steps of a search: a guarantee has the name of the step that proved it.
+CLOSED = "closed form"
+CONDITIONAL: Final = "class-conditional"
+PROGRAM = "linear program"
+EXACT = "exact worst case"
 
 ANY_RULE = "any rule"  # whom a row is about, if not one of `RULES`
 
@@ -71,6 +77,7 @@ class ErrorRow:
     stopped: bool = False  # by a time limit, before all was said
     doubtful: bool = False  # says little about new rows
     n: float | None = None  # rows that it was observed on
+    confidence: float | None = None  # of a bound from rows
 
     @property
     def shown(self) -> str:
@@ -154,13 +161,12 @@ class ErrorTable:
     def guarantee(self) -> ErrorRow | None:
         """The guarantee to show: None unless it is below the baseline."""
         least = self.least_guarantee
-        if least is None or least.doubtful or not self.is_below_baseline(least):
+        if least is None or least.doubtful or not self.is_below_baseline(least.high):
             return None
         return least
 
-    def is_below_baseline(self, row: ErrorRow) -> bool:
-        """Whether an error is below that of always answering the same class."""
-        error = row.high if row.value is None else row.value
+    def is_below_baseline(self, error: float | None) -> bool:
+        """Whether an error is known, and below always answering the same class."""
         if error is None:
             return False
         most = 1.0
@@ -176,7 +182,7 @@ class ErrorTable:
         if estimate is None or always is None or estimate.high is None:
             return None
         assert always.value is not None
-        if not self.is_below_baseline(estimate):
+        if not self.is_below_baseline(estimate.value):
             return "no better"
         # An interval that ends within a tenth of a per cent touches the baseline.
         return "barely" if estimate.high >= always.value - 0.001 else "better"
@@ -270,7 +276,14 @@ def _unseen_rows(c: Certificate) -> Iterator[ErrorRow]:
     if c.observed_error is not None:
         yield estimate(name, SAMPLED, c.observed_error, c.n, c.rule)
     yield ErrorRow(
-        name, "bound", SAMPLED, certainty, high=c.sampled_error, about=c.rule, n=c.n
+        name,
+        "bound",
+        SAMPLED,
+        certainty,
+        high=c.sampled_error,
+        about=c.rule,
+        n=c.n,
+        confidence=c.confidence,
     )
     covers = f"every population with its {pairs_text(c)}"
     for rule in _own_rule_first(c):
@@ -291,7 +304,7 @@ def _guarantees(c: Certificate, bounds: BoundReport | None) -> Iterator[ErrorRow
     own, *others = _own_rule_first(c)
     if not steps:
         yield ErrorRow(
-            "closed form",
+            CLOSED,
             "guarantee",
             covers,
             PROVED,

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from html import escape
 from types import NoneType
-from typing import Any, Final, Literal, NoReturn, get_args
+from typing import Any, Literal, NoReturn, get_args
 
 from renyi.certificates import text
 from renyi.encoding.rows import has_few_rows
@@ -36,11 +36,6 @@ WarningCode = Literal[
     "folds",
     "other",
 ]
-
-CLOSED = "closed form"
-CONDITIONAL: Final = "class-conditional"
-PROGRAM = "linear program"
-EXACT = "exact worst case"
 
 # The bound is not shown bare when the estimated risk exceeds gamma by this factor, and
 # by so much that the bounds would be others.
@@ -384,7 +379,7 @@ class BoundReport:
         return max((step.lower or 0.0 for step in self.any_rule), default=0.0)
 
     @property
-    def promise(self) -> float:
+    def best_guarantee(self) -> float:
         """Smallest error that some rule is known to guarantee."""
         return min(step.upper for step in (*self.any_rule, *self.model))
 
@@ -404,7 +399,7 @@ class BoundReport:
             "doubtful": self.certificate.doubtful,
             "upper": self.upper,
             "lower": self.lower or None,
-            "promise": self.promise,
+            "best_guarantee": self.best_guarantee,
             "model": [asdict(step) for step in self.model],
             "any_rule": [asdict(step) for step in self.any_rule],
             "certificate": self.certificate.to_dict(),

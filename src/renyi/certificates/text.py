@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from renyi.certificates.error_table import error_table, pairs_text
-from renyi.certificates.three_lines import EXPECTED, TIES, three_lines
+from renyi.certificates.three_lines import EXPECTED, TIES, Advice, three_lines
 from renyi.encoding.rows import has_few_rows
 from renyi.formatting import (
     at_least,
@@ -192,17 +192,15 @@ def _step_line(step: Step) -> str:
 # ---- a model next to what any rule could guarantee
 
 
-def report_text(report: BoundReport, details: bool = True) -> str:
-    """Return the three figures, what the bounds come to, and them as tables."""
+def report_text(report: BoundReport, advice: Advice | None = None) -> str:
+    """Return the three figures, all bounds as tables, and what these come to."""
     c = report.certificate
-    table_lines = [*report_tables(report), ""] if details else []
-    head = []
     if c.doubtful:
         reasons = (wrapped(text, "  - ", "    ") for text in c.warnings)
         head = [wrapped(doubts(c)), *reasons, "", ALONE, ""]
     else:
-        head = [*three_lines(error_table(c, bounds=report), c), ""]
-    return "\n".join([*head, *table_lines, wrapped(report.sentence)])
+        head = [*three_lines(error_table(c, bounds=report), c, advice), ""]
+    return "\n".join([*head, *report_tables(report), "", wrapped(report.sentence)])
 
 
 def report_tables(report: BoundReport) -> list[str]:
@@ -233,7 +231,7 @@ def report_sentence(report: BoundReport) -> str:
         where = f"exactly the pair counts of these {rows}"
     whose = "no model" if report.all_columns else "no model of the same columns"
     return bound_sentence(
-        "this model", where, report.upper, report.lower, report.promise, whose
+        "this model", where, report.upper, report.lower, report.best_guarantee, whose
     )
 
 
@@ -242,13 +240,13 @@ def bound_sentence(
     where: str,
     upper: float,
     lower: float,
-    promise: float,
+    best: float,
     whose: str = "no model",
 ) -> str:
     """Return what bounds come to: what is guaranteed, and what cannot be.
 
     `upper` bounds the error of the subject, no rule can guarantee less than `lower`,
-    and some rule is known to guarantee `promise`; `whose` names the rules that cannot.
+    and some rule is known to guarantee `best`; `whose` names the rules that cannot.
     """
     text = (
         f"{capitalised(subject)} is wrong on at most {at_most(upper)} of any "
@@ -256,13 +254,13 @@ def bound_sentence(
     )
     if lower >= _LEAST:
         text += f" {capitalised(whose)} can guarantee less than {at_least(lower)}."
-        if promise - lower <= CLOSED_GAP < upper - promise:
-            text += f" The best possible guarantee is at most {at_most(promise)}."
+        if best - lower <= CLOSED_GAP < upper - best:
+            text += f" The best possible guarantee is at most {at_most(best)}."
         return text
-    if promise <= CLOSED_GAP:
+    if best <= CLOSED_GAP:
         return f"{text} Some rule can guarantee an error close to zero."
-    if promise < upper - CLOSED_GAP:
-        text += f" Another rule guarantees {at_most(promise)}."
+    if best < upper - CLOSED_GAP:
+        text += f" Another rule guarantees {at_most(best)}."
     return f"{text} The smallest guarantee of any rule is not known yet."
 
 

@@ -9,11 +9,14 @@ Commands and `str(certificate)` print these lines; all other figures are details
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, NamedTuple
 
 from renyi.certificates.error_table import (
+    CLOSED,
+    CONDITIONAL,
+    EXACT,
     HALVES,
     HELDOUT,
     LEAVE_ONE_OUT,
@@ -47,7 +50,7 @@ TIES = "Ties of the largest scores count as errors."
 _WIDTH = 36  # of the labels before the figures
 _NAME = 24  # characters of a label or of a column
 _MOST_CATEGORIES = 1000  # for which the search for an exact worst case is advised
-_VERIFIED = {"closed form", "class-conditional"}  # steps that 'renyi verify' checks
+_VERIFIED = {CLOSED, CONDITIONAL}  # steps that 'renyi verify' checks
 # Warnings that the sentences next to the figures already contain.
 _INVALID = "training-rows"
 _DETAILS = {
@@ -72,7 +75,10 @@ class Advice(NamedTuple):
 
 
 def figure_lines(table: ErrorTable, order: int = 1, quote: str = QUOTE) -> list[str]:
-    """Return the error to expect and the bound, next to the baselines."""
+    """Return the error to expect and the bound, next to the baselines.
+
+    The bound is marked as the one to quote only if it is below the baseline.
+    """
     entries: list[tuple[str, str, str]] = []
     estimate = table.estimate
     observed = table.observed
@@ -87,7 +93,8 @@ def figure_lines(table: ErrorTable, order: int = 1, quote: str = QUOTE) -> list[
         entries.append((f"Observed on {rows}", observed.shown, ""))
     if table.bound is not None:
         assert table.bound.high is not None
-        entries.append((AT_MOST, at_most(table.bound.high, 1), quote))
+        mark = quote if table.is_below_baseline(table.bound.high) else ""
+        entries.append((AT_MOST, at_most(table.bound.high, 1), mark))
     entries += _baselines(table, order)
     width = max(len(label) for label, _, _ in entries)
     return [
@@ -157,7 +164,7 @@ def _bound_sentence(row: ErrorRow, learned: str, observed: bool) -> str:
 
     `learned` are the rows that training used, if it held out the others.
     """
-    sure = row.certainty.removeprefix("confidence ")
+    sure = chosen_percent(row.confidence or 0)
     rows = number_of(row.n or 0, "row")
     if row.name == HALVES:
         drawn = "and split at random" if observed else "and drawn from one population"
@@ -271,15 +278,13 @@ def _smaller(table: ErrorTable, c: Certificate, advice: Advice) -> Iterable[str]
     """Yield the lines of smaller guarantees: the figure, and how to reach it."""
     if c.doubtful:
         return
-    own = c.bounds[c.rule]
-    sharp = table.named("rule sharp")
-    if sharp is not None and c.bounds["sharp"] < own and table.is_below_baseline(sharp):
-        bound = at_most(c.bounds["sharp"], 1)
+    sharp = c.bounds["sharp"]
+    if sharp < c.bounds[c.rule] and table.is_below_baseline(sharp):
         how = (
             f"with {advice.sharp}, which answers at random where unsure (more errors "
             "to expect)"
         )
-        yield wrapped(how, f"    {bound:<8} ", " " * 13)
+        yield wrapped(how, f"    {at_most(sharp, 1):<8} ", " " * 13)
     if advice.exact and has_room(table, c):
         yield f"    exact    takes minutes: {advice.exact}"
 
@@ -292,16 +297,14 @@ def has_room(table: ErrorTable, c: Certificate) -> bool:
     but takes as long as a small fit.) Exact worst cases are known of single columns,
     and need an extra.
     """
-    sharp = min(c.bounds.values())
-    best = ErrorRow("", "guarantee", "", "", high=sharp)
-    searched = any(step.name == "exact worst case" for step in c.steps)
+    searched = any(step.name == EXACT for step in c.steps)
     return (
         c.basis == "marginals"
         and c.order == 1
         and not c.doubtful
         and not searched
         and c.n_indicators <= _MOST_CATEGORIES
-        and table.is_below_baseline(best)
+        and table.is_below_baseline(min(c.bounds.values()))
         and find_spec("highspy") is not None
     )
 
@@ -310,7 +313,7 @@ def _changed_population(table: ErrorTable, c: Certificate) -> str:
     """Say what unseen rows prove if the population changes but keeps its pairs."""
     least = table.least_guarantee
     assert c.confidence is not None
-    if least is None or least.high is None or not table.is_below_baseline(least):
+    if least is None or least.high is None or not table.is_below_baseline(least.high):
         return _nothing_useful(table, c)
     bound = at_most(least.high, 1)
     sure = chosen_percent(c.confidence)
@@ -357,15 +360,22 @@ def _invalid_lines(c: Certificate) -> list[str]:
 
 
 def three_lines(
-    table: ErrorTable, c: Certificate, advice: Advice | None = None
+    table: ErrorTable,
+    c: Certificate,
+    advice: Advice | None = None,
+    remarks: Sequence[str] = (),
 ) -> list[str]:
-    """Return the three figures of a model, with where they come from."""
+    """Return the three figures of a model, with where they come from.
+
+    `remarks` are lines about the estimate, which follow it.
+    """
     indented = [wrapped(text, "  ", "  ") for text in basis_sentences(table, c)]
     invalid = _invalid_lines(c)
     return [
         *invalid,
         *figure_lines(table, c.order, "" if invalid else QUOTE),
         *indented,
+        *remarks,
         "",
         *guarantee_lines(table, c, advice),
         *(wrapped(text, "  ", "  ") for text in note_lines(c)),

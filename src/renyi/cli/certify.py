@@ -109,7 +109,7 @@ def _report_lines(
 ) -> list[str]:
     """Return the figures of a search, and with --details its tables."""
     if args.details or report.certificate.doubtful:
-        return [title, "", report_text(report)]
+        return [title, "", report_text(report, advice)]
     errors = error_table(report.certificate, bounds=report)
     lines = three_lines(errors, report.certificate, advice)
     return [title, "", *lines, "", wrapped(report.sentence)]
@@ -383,7 +383,7 @@ def minimax_facts(m: Marginals, result: MinimaxResult) -> Facts:
     name = result.origin if lp else f"{MINIMAX} ({result.method})"
     best = Step(name, result.upper, lower, result.seconds, result.status)
     steps = [*simple_rules(m), best]
-    promise = min(step.upper for step in steps)
+    best_guarantee = min(step.upper for step in steps)
     where = "these pair counts"
     if result.note:
         where = f"exactly the pair counts of these {number_of_rows(m.n)}"
@@ -408,7 +408,7 @@ def minimax_facts(m: Marginals, result: MinimaxResult) -> Facts:
             if value > _NOTHING
         ],
         "sentence": bound_sentence(
-            "this rule", where, result.upper, result.lower, promise
+            "this rule", where, result.upper, result.lower, best_guarantee
         ),
         "doubtful": bool(result.note),
         "warnings": [result.note] if result.note else [],

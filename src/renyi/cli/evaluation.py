@@ -359,7 +359,16 @@ def _bounds(
         return bounds
     part = take_rows(method.X, rows)
     c = certify(model, part, labels[rows].tolist(), confidence=confidence)
+    if method.trained:
+        bounds = {"note": _unknown_classes(c)}
     return bounds | _of_certificate(c)
+
+
+def _unknown_classes(c: Certificate) -> str:
+    """Return how many rows have classes that a model does not know, if any."""
+    noted = zip(c.warning_codes, c.warnings, strict=True)
+    texts = [text for code, text in noted if code == "unknown-class"]
+    return texts[0].removesuffix(".") if texts else ""
 
 
 def _of_certificate(c: Certificate) -> dict[str, Any]:

@@ -18,6 +18,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from renyi.cli import inputs, output, streams
+from renyi.cli.fit_text import one_line
 from renyi.cli.output import Facts, Meter, Recorded
 from renyi.cli.parser import WRITTEN, Args
 from renyi.cli.predict import (
@@ -29,9 +30,9 @@ from renyi.cli.predict import (
     unseen_cells,
     warn_of_unseen,
 )
-from renyi.encoding.columns import label_text, short
+from renyi.encoding.columns import label_text
 from renyi.fitting import Fit
-from renyi.formatting import number_of, printable
+from renyi.formatting import number_of
 from renyi.sources import files
 
 _SHOWN_ROWS = 3  # unless a row, a file or JSON is asked for
@@ -219,4 +220,4 @@ def _verdict(clf: Fit, labels: Sequence[str], totals: NDArray[np.float64]) -> st
 
 
 def _shown(text: str) -> str:
-    return short(printable(" ".join(text.split())), _WIDTH)
+    return one_line(text, _WIDTH)

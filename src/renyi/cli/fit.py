@@ -198,10 +198,10 @@ def _train_and_test(args: Args, learner: Learner, store: KeptRows) -> Trained:
 
 
 def _check_splittable(args: Args) -> None:
-    """Reject what has no rows to hold out, or of which nothing is proven."""
+    """Reject what has no rows to hold out, or of which nothing is proved."""
     if args.weight is not None:
         raise ValueError(
-            "--weight cannot be used with --confidence: the certificate is proven for "
+            "--weight cannot be used with --confidence: the certificate is proved for "
             "rows that were drawn independently and have equal weights. Leave one of "
             "them out."
         )

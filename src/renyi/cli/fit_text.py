@@ -82,12 +82,11 @@ def _source(source: str | list[str]) -> str:
 def _errors(facts: Facts, c: Certificate, table: ErrorTable) -> list[str]:
     """Return the three figures, with the commands that would improve on them."""
     advice = advice_of(facts.get("advice", {}))
-    lines = three_lines(table, c, advice)
+    remarks = []
     unknown = table.estimate is None and table.bound is None
     if unknown and not table.undefined and advice.quote:
-        where = lines.index("")
-        lines.insert(where, f"  Ask one site to run: {advice.quote}")
-        lines = [line for line in lines if not line.startswith("  For a bound")]
+        remarks.append(f"  Ask one site to run: {advice.quote}")
+        advice = advice._replace(quote="")  # it is advised once
     missed = _missed(facts)
     if "class-weight" not in c.warning_codes and facts["objective"] != "ranking":
         if table.verdict == "no better":
@@ -98,8 +97,8 @@ def _errors(facts: Facts, c: Certificate, table: ErrorTable) -> list[str]:
         elif missed:
             missed += " To find more of them, see --class-weight balanced."
     if missed:
-        lines.insert(lines.index(""), indented(missed.strip()))
-    return lines
+        remarks.append(indented(missed.strip()))
+    return three_lines(table, c, advice, remarks)
 
 
 def _missed(facts: Facts) -> str:

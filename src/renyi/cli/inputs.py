@@ -26,7 +26,7 @@ from renyi.cli.parser import Args, option
 from renyi.encoding.arrow import number_text
 from renyi.encoding.columns import Column, Label, label_text
 from renyi.encoding.encoder import Encoder
-from renyi.encoding.identifiers import may_identify_rows
+from renyi.encoding.identifiers import lie_close, may_identify_rows
 from renyi.encoding.rules import (
     MISSING_CODES,
     check_features,
@@ -302,8 +302,8 @@ def warn_of_identifiers(X: pa.Table, which: str = "") -> None:
         if not pa.types.is_integer(column.type):
             continue
         count = pc.count_distinct(column).as_py()
-        numbers_rows = not column.null_count and _spread(column) <= 3 * n
-        if numbers_rows:  # an error if they are nearly all different
+        if not column.null_count and _lie_close(column, n):
+            # An error if they are nearly all different.
             continue
         if may_identify_rows(name, count, n, _in_order(column)):
             counts[name] = f"{name!r} ({count:,} different values)"
@@ -318,10 +318,10 @@ def warn_of_identifiers(X: pa.Table, which: str = "") -> None:
     )
 
 
-def _spread(column: pa.ChunkedArray) -> int:
-    """Return how far the numbers of a column lie apart."""
+def _lie_close(column: pa.ChunkedArray, n: int) -> bool:
+    """Whether the integers of a column may number n rows."""
     ends = pc.min_max(column).as_py()
-    return 0 if ends["min"] is None else int(ends["max"] - ends["min"])
+    return ends["min"] is None or lie_close(ends["min"], ends["max"], n)
 
 
 def _in_order(column: pa.ChunkedArray) -> bool:

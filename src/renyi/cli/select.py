@@ -45,6 +45,7 @@ _LISTED = 40  # selected features that are named in full
 _NAME = 40
 _NAME_OF_TUPLE = 76
 _TOO_MANY = "–: too many categories for the number of rows to give a figure"
+_MANY_LABELS = 20
 _ROWS_PER_LABEL = 20  # with fewer, labels seem to help by chance
 _WIDE = 6  # columns of a matrix side by side
 
@@ -114,9 +115,10 @@ def _warn_of_many_labels(selection: Selection) -> None:
     """Warn of columns that may have entered early for their many labels alone."""
     n = selection.fit.certificate_.n
     columns = selection.encoder.columns
+    if selection.encoder.order > 1:
+        return
     for name, size in zip(columns.names, columns.sizes.tolist(), strict=True):
-        many = size > _ROWS_PER_LABEL > n / size
-        if many and selection.encoder.order == 1:
+        if size > _MANY_LABELS and n / size < _ROWS_PER_LABEL:
             warn(
                 f"{name!r} has {size:,} labels in {number_of_rows(n)}. A column with "
                 "many rare labels enters early, even if it does not help on new rows: "
@@ -157,10 +159,10 @@ def _facts(args: Args, selection: Selection) -> Facts:
         "correlation": _correlation(selection),
     }
     if tried is not None:
-        by_penalty = not np.isnan(tried.lambdas).any()
+        forward = tried.forward
         facts["cross_validation"] = {
-            "penalties": tried.lambdas.tolist() if by_penalty else None,
-            "n_features": None if by_penalty else tried.n_features.tolist(),
+            "penalties": None if forward else tried.lambdas.tolist(),
+            "n_features": tried.n_features.tolist() if forward else None,
             "risks": tried.risks.tolist(),
             "standard_errors": tried.standard_errors.tolist(),
             "error_rates": tried.error_rates.tolist(),
@@ -197,13 +199,15 @@ def _why(args: Args, selection: Selection) -> str:
         )
     best = tried.best()
     folds = f"{tried.n_folds}-fold cross-validation, {tried.risks[best]:.4f}, is the"
-    forward = bool(np.isnan(tried.lambdas).any())
-    if best == 0 if forward else not penalty >= tried.lambdas[best] * (1 - 1e-9):
+    none_helped = best == 0
+    if not tried.forward:  # the first feature enters at a smaller penalty, or at none
+        none_helped = not penalty >= tried.lambdas[best] * (1 - 1e-9)
+    if none_helped:
         return (
             "the first in order of entry, because at least one is needed. No feature "
             f"helped: without any, the held-out risk in {folds} least."
         )
-    if forward:
+    if tried.forward:
         return (
             f"the first {k} in order of entry, whose held-out risk in {folds} least of "
             f"{len(tried.risks)}."
@@ -258,7 +262,7 @@ def _correlation_text(correlation: Facts) -> str:
 def _folds_text(tried: CrossValidation, selection: Selection) -> str:
     """Return the error rate of a selection that is repeated in each fold."""
     before = ""
-    if np.isnan(tried.lambdas).any():
+    if tried.forward:
         wrong = tried.error_rates[len(selection.features)]
     else:
         before = " before its refit"

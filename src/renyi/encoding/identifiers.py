@@ -57,14 +57,22 @@ def label_identifiers(columns: Columns, n: int) -> list[Identifier]:
 def row_numbers(values: Sketch, n: int) -> str:
     """Return how many integers, none of n missing, number the rows; "" if they do not.
 
-    Row numbers lie within 3n of each other; measurements are spread wider.
+    See `lie_close`.
     """
     low, high, _ = values.cells
-    if not len(low) or n < LEAST_ROWS or high[-1] - low[0] > 3 * n:
+    if not len(low) or n < LEAST_ROWS or not lie_close(low[0], high[-1], n):
         return ""
     if values.distinct <= IDENTIFIER_SHARE * n:
         return ""
     return f"{'' if values.exact else 'about '}{min(values.distinct, n):,}"
+
+
+def lie_close(least: float, largest: float, n: int) -> bool:
+    """Whether integers lie as close to each other as numbers of n rows do.
+
+    Row numbers lie within 3n of each other; measurements are spread wider.
+    """
+    return largest - least <= 3 * n
 
 
 def check_identifiers(identifiers: Sequence[Identifier], n: int) -> None:

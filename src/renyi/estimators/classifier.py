@@ -249,10 +249,10 @@ class RenyiClassifier(CountsClassifier):
     each class; the class with the largest total is the answer. Train it on rows
     (`fit`, `partial_fit`) or on pair counts alone (`fit_marginals`).
 
-    Two figures come with the model. ``alpha_choice_.error`` estimates the error rate
-    to expect on new rows. ``certificate_.bounds`` is a guarantee over every population
-    with the same pair counts; it says nothing about other populations. For a bound to
-    quote, call `certify` with rows that were not used in training.
+    Two figures come with the model. ``certificate_.loo_error`` estimates the error
+    rate to expect on new rows. ``certificate_.bounds`` is a guarantee over every
+    population with the same pair counts; it says nothing about other populations. For a
+    bound to quote, call `certify` with rows that were not used in training.
 
     Parameters
     ----------
@@ -340,7 +340,7 @@ default="auto"
 
     The error rate to expect on new rows, by leave-one-out:
 
-    >>> round(clf.alpha_choice_.error, 3)
+    >>> round(clf.certificate_.loo_error, 3)
     0.046
 
     The guarantee over every population with the same pair counts, for two rules:

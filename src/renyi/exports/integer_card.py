@@ -40,6 +40,7 @@ from renyi.exports.points import (
 from renyi.formatting import (
     at_most,
     capitalised,
+    chosen_percent,
     csv_text,
     number_of_rows,
     percent,
@@ -232,7 +233,7 @@ class IntegerScorecard:
         table = self.errors
         if table is not None and table.bound is not None and table.bound.high:
             bound = at_most(table.bound.high, 1)
-            sure = table.bound.certainty.removeprefix("confidence ")
+            sure = chosen_percent(table.bound.confidence or 0)
             rows = number_of_rows(table.bound.n or 0)
             texts.append(
                 f"The model before rounding is wrong on at most {bound} of the "

@@ -1,7 +1,8 @@
 """Run the commands of ``renyi genotypes``: fit, predict, export and report.
 
-They print no bound. It would hold only for the pair counts of these samples, and means
-nothing for others if there are more variants than samples.
+They print no guarantee. It would hold only for the pair counts of these samples, and
+means nothing for others if there are more variants than samples. ``predict`` prints a
+bound from samples whose classes are known.
 """
 
 from __future__ import annotations
@@ -473,6 +474,7 @@ def _evaluated(
 
 def _evaluated_lines(judged: Facts) -> list[str]:
     bound = at_most(judged["error_bound"], 1)
+    useful = judged["error_bound"] < judged["majority_error"]
     head = (
         f"On {number_of(judged['samples'], 'sample')} with a known class; valid for "
         "others if these are a random sample of them and were not used in training"
@@ -485,7 +487,7 @@ def _evaluated_lines(judged: Facts) -> list[str]:
     return [
         wrapped(f"{head}:"),
         _line("error", percent(judged["error"])),
-        _line("error at most, 95 % confidence", bound, QUOTE),
+        _line("error at most, 95 % confidence", bound, QUOTE if useful else ""),
         _line(_GUESSING, percent(judged["majority_error"])),
         *measured_lines(judged),
     ]

@@ -120,7 +120,9 @@ def report(
         "version": VERSION,
         "title": title or f"Model of {quoted(target)}",
         "about": about(None if title is None else f"Model of {quoted(target)}", data),
-        "summary": summary.summary(errors, _sentences(errors, counted or own)),
+        "summary": summary.summary(
+            errors, _sentences(errors, counted or own), own.order
+        ),
         "headline": figures,
         "guarantee": line,
         "findings": summary.findings(errors, tested, classes),

@@ -15,21 +15,26 @@ from typing import Any
 from renyi.certificates.error_table import (
     ALWAYS,
     ANY_RULE,
+    CLOSED,
+    CONDITIONAL,
+    EXACT,
     HALVES,
     HELDOUT,
+    PROGRAM,
     SINGLE,
     ErrorRow,
     ErrorTable,
     baseline,
 )
 from renyi.certificates.left_out import error_interval
-from renyi.certificates.record import CLOSED, CONDITIONAL, EXACT, PROGRAM, Certificate
+from renyi.certificates.record import Certificate
 from renyi.certificates.three_lines import figure_lines, guarantee_text
 from renyi.certification import MINIMAX
 from renyi.encoding.columns import Label, label_text
 from renyi.formatting import (
     at_most,
     capitalised,
+    chosen_percent,
     number_of,
     percent,
     printable,
@@ -87,7 +92,8 @@ def headline(table: ErrorTable, unknown: str) -> list[Entry]:
     if table.estimate is not None:
         figures = [_estimate_figure(table.estimate)]
     if table.bound is not None:
-        figures.append(_bound_figure(table.bound))
+        useful = table.is_below_baseline(table.bound.high)
+        figures.append(_bound_figure(table.bound, useful))
     if table.always is not None:
         row = table.always
         label = always_text(row)
@@ -121,14 +127,14 @@ def _how_estimated(row: ErrorRow) -> str:
     return f"{row.interval}, {how}" if row.interval else how
 
 
-def _bound_figure(row: ErrorRow) -> Entry:
+def _bound_figure(row: ErrorRow, useful: bool) -> Entry:
     assert row.high is not None
-    share = row.certainty.removeprefix("confidence ")
+    share = chosen_percent(row.confidence or 0)
     where = "from two halves of the rows"
     if row.name == HELDOUT and row.n is not None:
         where = f"from {number_of(row.n, 'row')} not used in training"
     label = f"at most, with {share} confidence"
-    note = f"on this population, {where}: quote this one"
+    note = f"on this population, {where}" + ": quote this one" * useful
     return _figure("bound", at_most(row.high, 1), label, note, row)
 
 
@@ -204,9 +210,9 @@ def notes(*certificates: Certificate | None) -> list[str]:
     return [*map(capitalised, dict.fromkeys(texts))]
 
 
-def summary(table: ErrorTable, sentences: Sequence[str]) -> str:
+def summary(table: ErrorTable, sentences: Sequence[str], order: int = 1) -> str:
     """Return the first screen as text: the figures, and sentences about them."""
-    return "\n".join([*figure_lines(table), *map(wrapped, sentences)])
+    return "\n".join([*figure_lines(table, order), *map(wrapped, sentences)])
 
 
 # ---- all rows
