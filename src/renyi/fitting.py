@@ -198,9 +198,16 @@ class Fit:
 
     def __reduce__(self) -> tuple[Callable[..., Fit], tuple[Any, ...]]:
         """Pickle what the model file contains."""
-        certificate = self.certificate_
-        facts = (certificate, self.data_digest_, self.named, self.heldout)
-        return restored, (self.settings, self.scorecard_, self.alpha_choice_, *facts)
+        return restored, (
+            self.settings,
+            self.scorecard_,
+            self.alpha_choice_,
+            self.certificate_,
+            self.data_digest_,
+            self.named,
+            self.heldout,
+            self.left_out_details,
+        )
 
     def __deepcopy__(self, memo: object) -> Fit:
         """Return the record itself: it cannot change."""

@@ -251,11 +251,12 @@ def _text(facts: Facts, selection: Selection, details: bool) -> str:
 
 
 def _correlation_text(correlation: Facts) -> str:
-    figure = f"{rounded_down(correlation['rho'], 3):.3f}"
-    least = "is exactly" if correlation["exact"] else "is at least"
+    figure = f"is at least {rounded_down(correlation['rho'], 3):.3f}"
+    if correlation["exact"]:
+        figure = f"is {correlation['rho']:.3f}"
     return (
         "Their maximal correlation with the class, in the least favourable population "
-        f"with the same pair counts, {least} {figure}."
+        f"with the same pair counts, {figure}."
     )
 
 

@@ -37,8 +37,9 @@ class RenyiSelector(SelectorMixin, CountsClassifier):
     to expect, read `cv_`, which selects anew in each fold. The leave-one-out error of
     `classifier_` is too small, because it ignores the selection.
 
-    Forward selection adds one feature at a time, the one that lowers γ most. It needs
-    pair counts alone, and finds the best set of its size nearly always. The paper's
+    Forward selection adds one feature at a time, the one that lowers γ most, with a
+    ridge penalty of five rows for each category. It needs pair counts alone, and
+    nearly always finds the best set of its size. The paper's
     Algorithm 1 (``method="path"``) penalises the largest point of each feature. It
     finds the best set less often, and copes with more categories.
 
