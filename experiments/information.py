@@ -205,9 +205,11 @@ def report(results: Mapping[str, Any], settings: Mapping[str, Any]) -> Report:
     )
     bounds = pd.DataFrame(
         [
-            _inequality(frame, "worst ≤ max H(Y|X), bits", "information", "bits", 1),
             _inequality(
-                frame, "worst of a draw ≤ max H(Y|X), nats", "drawn", "nats", 1
+                frame, "worst ≤ largest entropy, bits", "information", "bits", 1
+            ),
+            _inequality(
+                frame, "worst of a draw ≤ largest entropy, nats", "drawn", "nats", 1
             ),
             _inequality(frame, "worst(δ̃) ≤ 2θ", "renyi", "theta", 2),
             _inequality(frame, "worst(δ̃map) ≤ 4θ", "map", "theta", 4),
@@ -218,6 +220,7 @@ def report(results: Mapping[str, Any], settings: Mapping[str, Any]) -> Report:
         f"{100 * frame['minimax'].mean():.2f} % on average.",
         "Smaller than the other principle: share of the tables on which the worst "
         "error is smaller by more than 1e-6, for the same way of answering.",
+        "Largest entropy: the maximum of H(Y given X) over all members of C.",
         "Every worst error is exact, by a linear program over all outcomes. Ties of "
         "the likeliest class count as errors.",
         "Both principles rest on programs over all outcomes of a table. Only the HGR "
