@@ -20,7 +20,6 @@ from numpy.typing import ArrayLike, NDArray
 from renyi.counting.onehot import spans
 from renyi.solvers.forward_selection import (
     ALPHA,
-    explained_risk,
     forward,
     solve_subset,
     subset_value,
@@ -96,7 +95,7 @@ class _Search:
         places = spans(self.sizes[node.features])
         costs = self.weight * np.array(
             [
-                explained_risk(node.M[places[j], places[j]], node.Z[places[j]])
+                _explained_risk(node.M[places[j], places[j]], node.Z[places[j]])
                 for j in free
             ]
         )
@@ -139,3 +138,8 @@ def _without(
         Z=Z,
         value=node.value + rise,
     )
+
+
+def _explained_risk(A: Floats, R: Floats) -> float:
+    """Return ``tr Rᵀ A⁻¹ R``."""
+    return float(np.vdot(R, np.linalg.solve(A, R)))

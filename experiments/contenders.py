@@ -49,6 +49,7 @@ C = (1e-4, 1e-3, 0.01, 0.1, 1.0, 10.0, 100.0, 1000.0)
 DCC_SMOOTHING = (0.0, 1.0, 5.0, 20.0, 100.0, 500.0, 2500.0)
 GDCC_SMOOTHING = (0.0, 5.0, 100.0, 500.0, 2500.0)
 TAN_SMOOTHING = (0.01, 0.1, 1.0, 5.0, 20.0, 100.0, 500.0, 2500.0)
+FIVE_BINS = Encoder(bins=5)
 REGULARISATION = (0.0, 0.001, 0.01, 0.1, 1.0, 10.0, 100.0)
 
 
@@ -117,7 +118,8 @@ def _outcome(
 
 
 def _renyi(split: Split, order: int, columns: dict[str, str]) -> Outcomes:
-    clf = RenyiClassifier(order=order, calibration=None).fit(split.X, split.y)
+    clf = RenyiClassifier(order=order, calibration=None, encoder=FIVE_BINS)
+    clf.fit(split.X, split.y)
     return {
         column: _of_rule(clf, split.X_test, split, rule, clf.alpha_)
         for column, rule in columns.items()
@@ -141,8 +143,13 @@ def _second(split: Split) -> Outcomes:
 
 
 def _selected(split: Split, order: int, columns: dict[str, str]) -> Outcomes:
-    selector = RenyiSelector(order=order, method="path", random_state=split.seed)
-    selector.fit(split.X, split.y)
+    selector = RenyiSelector(
+        order=order,
+        method="path",
+        calibration=None,
+        random_state=split.seed,
+        encoder=FIVE_BINS,
+    ).fit(split.X, split.y)
     X = split.X_test.loc[:, selector.get_support()]
     return {
         column: _of_rule(
@@ -178,7 +185,7 @@ def _tuned(clf: Any, name: str, grid: tuple[float, ...], split: Split) -> Any:
 def _chebyshev(
     split: Split, structure: str, column: str, grid: tuple[float, ...]
 ) -> Outcomes:
-    clf = DiscreteChebyshevClassifier(structure=structure)
+    clf = DiscreteChebyshevClassifier(structure=structure, encoder=FIVE_BINS)
     best = _tuned(clf, "smoothing", grid, split).best_estimator_
     rule = expected_error(best.rule_proba(split.X_test), best.classes_, split.y_test)
     error = _wrong(best, split)
@@ -194,14 +201,14 @@ def _gdcc(split: Split) -> Outcomes:
 
 
 def _mpm(split: Split) -> Outcomes:
-    clf = MinimaxProbabilityMachine()
+    clf = MinimaxProbabilityMachine(encoder=FIVE_BINS)
     best = _tuned(clf, "regularisation", REGULARISATION, split).best_estimator_
     error = _wrong(best, split)
     return {"MPM": _outcome(error, best.guarantee_, best.regularisation)}
 
 
 def _tan(split: Split) -> Outcomes:
-    clf = TreeAugmentedNaiveBayes()
+    clf = TreeAugmentedNaiveBayes(encoder=FIVE_BINS)
     best = _tuned(clf, "smoothing", TAN_SMOOTHING, split).best_estimator_
     return {"TAN": _outcome(_wrong(best, split), parameter=best.smoothing)}
 
@@ -236,16 +243,16 @@ def _linear_svm(split: Split, encoder: Encoder, column: str) -> Outcomes:
 
 
 def _svm(split: Split) -> Outcomes:
-    return _linear_svm(split, Encoder(), "SVM")
+    return _linear_svm(split, FIVE_BINS, "SVM")
 
 
 def _svm_of_pairs(split: Split) -> Outcomes:
     """Train the machine on the pairs of columns of δ̃map₂."""
-    return _linear_svm(split, TupleEncoder(order=2), "SVM₂")
+    return _linear_svm(split, TupleEncoder(bins=5, order=2), "SVM₂")
 
 
 def _minimax(split: Split) -> Outcomes:
-    clf = MinimaxClassifier(method="lp").fit(split.X, split.y)
+    clf = MinimaxClassifier(method="lp", encoder=FIVE_BINS).fit(split.X, split.y)
     rule = expected_error(clf.rule_proba(split.X_test), clf.classes_, split.y_test)
     return {"minimax": _outcome(_wrong(clf, split), clf.guarantee_, rule=rule)}
 

@@ -146,6 +146,7 @@ def compared(joint: Floats) -> dict[str, float]:
     gamma = clf.certificate_.gamma
     brier = theta(m, class_conditional=False)
     assert brier.theta is not None
+    assert gamma is not None
     return {
         "columns": joint.ndim - 1,
         "renyi": 2 * gamma,

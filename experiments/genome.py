@@ -385,8 +385,9 @@ def report(results: Mapping[str, Any], settings: Mapping[str, Any]) -> Report:
         "of one fit, whose penalty was chosen by it.",
         "A note in the paper's source has 3 % for the Rényi classifier and 6 % for a "
         "support vector machine, on the first 10,000 SNPs of chromosome 1, people of "
-        "the same two populations. The HapMap file used here has 6,762 SNPs on that "
-        "chromosome, all of which are used.",
+        "the same two populations. The HapMap file used here is a sample of 83,534 "
+        "SNPs of all chromosomes. It has 6,762 on chromosome 1, so that 10,000 cannot "
+        "be taken; all of them are used.",
         f"The heritability of the liability is {HERITABILITY:g}, the most that R² on "
         "its scale can be of a score. To covariates (age, sex, two principal "
         f"components) the score adds {gained['nagelkerke']:.3f} Nagelkerke and "

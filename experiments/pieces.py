@@ -39,8 +39,8 @@ Cost = Callable[[str], float]
 
 # Settings that only choose the pieces, and do not change any of them: a run of 5 splits
 # can continue to 100.
-EXTENT = {"splits", "datasets", "samples", "slow", "command", "begun", "processor"}
 ORIGIN = ("begun", "processor")
+EXTENT = {"splits", "large", "datasets", "samples", "slow", "command", *ORIGIN}
 SETTINGS = "settings.json"
 PIECES = "pieces.jsonl"
 CODE = "code"
@@ -141,6 +141,16 @@ def origin(folder: Path) -> list[str]:
     if not settings.keys() >= set(ORIGIN):
         return []
     return [f"Begun on {settings['begun']}; processor: {settings['processor']}."]
+
+
+def made() -> str:
+    """Return a sentence for results that are made at once, without pieces.
+
+    >>> digest() in made()
+    True
+    """
+    today = date.today().isoformat()
+    return f"Made on {today}; processor: {processor()}. Digest of the code: {digest()}."
 
 
 @cache

@@ -101,7 +101,7 @@ def population(name: str) -> Population:
     X, y = datasets.load(name.split("-")[0] if name in _FEW else name)
     if name in _FEW:
         X = X[list(_FEW[name])]
-    _, codes = Encoder().fit_transform(X)
+    _, codes = Encoder(bins=5).fit_transform(X)
     cells = np.vstack([codes, np.unique(y, return_inverse=True)[1]]).astype(np.int64)
     if name in _FEW:
         joint = np.zeros(cells.max(axis=1) + 1)

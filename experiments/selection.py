@@ -19,7 +19,7 @@ import numpy as np
 import pandas as pd
 
 from experiments import command, rankings, table1
-from experiments.contenders import Split, expected_error
+from experiments.contenders import FIVE_BINS, Split, expected_error
 from experiments.reports import Report, machine
 from renyi.estimators.classifier import RenyiClassifier
 from renyi.estimators.selector import RenyiSelector
@@ -65,7 +65,7 @@ def numbers(d: int) -> list[int]:
 def work(key: str, settings: Mapping[str, Any]) -> list[Row]:
     """Select, train and test on one split, for every way and number of features."""
     split = table1.split_of(key, settings["seed"])
-    m = Marginals.from_data(split.X, split.y)
+    m = Marginals.from_data(split.X, split.y, encoder=FIVE_BINS)
     codes = m.encoder.transform(split.X)
     labels = split.y.to_numpy()
     rows = []
@@ -100,7 +100,8 @@ def orders(m: Marginals) -> dict[str, list[str]]:
 
 
 def _tested(split: Split, names: list[str]) -> Row:
-    clf = RenyiClassifier(calibration=None).fit(split.X[names], split.y)
+    clf = RenyiClassifier(calibration=None, encoder=FIVE_BINS)
+    clf.fit(split.X[names], split.y)
     X, classes = split.X_test[names], clf.classes_
     proba = {rule: clf.rule_proba(X, rule) for rule in ("map", "sharp")}
     return {

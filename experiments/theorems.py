@@ -71,9 +71,11 @@ def _sides(kind: str, repetition: int, seed: int) -> dict[str, float]:
         rule: -worst_member(ambiguity, 1 - found.rule.rule_proba(X, rule), X)[1].value
         for rule in ("renyi", "map")
     }
+    gamma = clf.certificate_.gamma
+    assert gamma is not None
     return {
         "theta": found.theta,
-        "gamma": clf.certificate_.gamma,
+        "gamma": gamma,
         "minimax": minimax(m, "exact").upper,
         "sharp": worst_case(clf, m).upper,
         **worst,
