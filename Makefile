@@ -29,7 +29,7 @@ help:
 	@echo "make lint       ruff, mypy, the direction of imports, plain words"
 	@echo "make format     let ruff rewrite what lint would complain about"
 	@echo "make bench      the benchmarks, peers in the same run"
-	@echo "make paper      the paper's experiments, resumable, into results/"
+	@echo "make paper      the paper's experiments, resumable, into results/; SPLITS=3 in short"
 	@echo "make docs       the documentation, into docs/_build/html"
 	@echo "make wheel      a wheel, into dist/"
 	@echo "make tools      system programs for some tests, into .tools/"
@@ -110,12 +110,22 @@ bench: $(VENV)/.installed-bench
 		OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python $$script; \
 	done
 
-# Hours in full; SPLITS=5 gives tables in minutes. What is finished is kept.
-paper: $(VENV)/.installed-exact,fast,plot
-	for name in theorems information cycles selection runtime genome table1; do \
-		case $$name in table1|selection) extent="$(SPLITS:%=--splits %)";; *) extent=;; esac; \
-		OMP_NUM_THREADS=1 $(BIN)/python -m experiments.$$name $$extent || exit; \
-	done
+# Hours in full. SPLITS=3 is a short version, in a folder of its own: fewer tables, draws
+# and simulations, and pairs of columns of adult on one split. What is finished is kept.
+EXPERIMENTS := theorems information cycles selection runtime genome table1
+SHORT_theorems := --tables 30
+SHORT_information := --tables 30
+SHORT_cycles := --tables 100
+SHORT_selection = --splits $(SPLITS)
+SHORT_runtime := --repetitions 20 --columns 1000 10000 100000 --rows 100 200 400
+SHORT_genome := --repetitions 1
+SHORT_table1 = --splits $(SPLITS) --pairs 1
+PAPER := $(EXPERIMENTS:%=paper-%)
+.PHONY: $(PAPER)
+paper: $(PAPER)
+$(PAPER): paper-%: $(VENV)/.installed-exact,fast,plot
+	OMP_NUM_THREADS=1 $(BIN)/python -m experiments.$* \
+		$(if $(SPLITS),$(SHORT_$*) --out results/short/$*)
 
 # The picture of the report is made anew if there is a Chromium ('make tools').
 # Pages of names that are gone would stay behind, so the reference is made anew; no

@@ -23,6 +23,7 @@ CalibrationDisplay.from_estimator(
 plt.show()
 
 # %%
-# The map from scores to probabilities is one number here, fitted to left-out scores:
+# The map from scores to probabilities has a slope and an intercept here, fitted to
+# left-out scores:
 
 print(clf.scorecard_.calibration.kind)

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from renyi.encoding.encoder import Encoder
     from renyi.estimators.classifier import RenyiClassifier
     from renyi.estimators.crossfit import CrossFitClassifier
+    from renyi.estimators.kernel import KernelRenyiClassifier
     from renyi.estimators.minimax import MinimaxClassifier
     from renyi.estimators.selector import RenyiSelector
     from renyi.exports.integer_card import IntegerScorecard
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
         ScorecardDisplay,
     )
     from renyi.proofs import write_proof
+    from renyi.releases.publication import private_release, release
     from renyi.robust.brier_risk import Separability, ThetaResult, separable, theta
     from renyi.robust.distribution import WorstDistribution
     from renyi.robust.minimax_problem import MinimaxResult, MinimaxRule, minimax
@@ -61,6 +63,7 @@ _NAMES = {
     "encoding.encoder": ("Encoder",),
     "estimators.classifier": ("RenyiClassifier",),
     "estimators.crossfit": ("CrossFitClassifier",),
+    "estimators.kernel": ("KernelRenyiClassifier",),
     "estimators.minimax": ("MinimaxClassifier",),
     "estimators.selector": ("RenyiSelector",),
     "exports.integer_card": ("IntegerScorecard",),
@@ -76,6 +79,7 @@ _NAMES = {
         "ScorecardDisplay",
     ),
     "proofs": ("write_proof",),
+    "releases.publication": ("private_release", "release"),
     "robust.brier_risk": ("Separability", "ThetaResult", "separable", "theta"),
     "robust.distribution": ("WorstDistribution",),
     "robust.minimax_problem": ("MinimaxResult", "MinimaxRule", "minimax"),
@@ -96,6 +100,7 @@ __all__ = [
     "Genotypes",
     "HGRDisplay",
     "IntegerScorecard",
+    "KernelRenyiClassifier",
     "Marginals",
     "MinimaxClassifier",
     "MinimaxResult",
@@ -118,8 +123,10 @@ __all__ = [
     "hgr_matrix",
     "hgr_table",
     "minimax",
+    "private_release",
     "read_genotypes",
     "read_study",
+    "release",
     "selection_path",
     "separable",
     "theta",

@@ -11,6 +11,10 @@ with the marginals of the population that they were drawn from
 (`renyi.certificates.heldout`). So it does for a model made of two, each of which was
 trained on one half of the rows and evaluated on the other.
 
+Resting on **intervals** of the counts, it holds for every population with counts within
+them, with certainty (`renyi.robust.interval_bounds`). Resting on counts with **noise**,
+it holds with a confidence for the counts before the noise (`renyi.certificates.noise`).
+
 `bound_report` compares a model with the guarantees of *any* rule: always the most
 frequent class, the best single feature, the rule of the polynomial program, and the
 minimax error e*.
@@ -33,9 +37,12 @@ from renyi.certificates.closed_form import (
     best_feature,
     best_left_out_feature,
     closed_form,
+    scale_free,
 )
 from renyi.certificates.error_table import CLOSED, CONDITIONAL, EXACT, PROGRAM
+from renyi.certificates.intervals import is_interval
 from renyi.certificates.left_out import LeftOutError
+from renyi.certificates.noise import CONFIDENCE, noise_bounds
 from renyi.certificates.record import (
     Basis,
     BoundReport,
@@ -47,13 +54,17 @@ from renyi.certificates.record import (
     is_optimistic,
 )
 from renyi.counting.onehot import class_label_counts
-from renyi.encoding.columns import label_text
+from renyi.encoding.columns import AND, label_text
+from renyi.encoding.rows import has_few_rows
 from renyi.limits import Deadline
 from renyi.marginals.consistency import check_possible
 from renyi.marginals.file import DataDigest, class_digest
 from renyi.marginals.marginals import Marginals
-from renyi.scorecard import Scorecard, scorecard_of
-from renyi.validation import check_choice, check_time_limit
+from renyi.marginals.uncertainty import Noise
+from renyi.robust.interval_bounds import interval_bounds, interval_rules
+from renyi.scorecard import Match, Scorecard, scorecard_of, scorer_of
+from renyi.scorer import Scorer
+from renyi.validation import InputError, check_choice, check_time_limit
 
 if TYPE_CHECKING:
     from renyi.robust.minimax_problem import MinimaxResult
@@ -91,17 +102,18 @@ def certificate(
     n = moments.n
     D = moments.n_indicators
     warned: list[Warned] = []
-    if few := text.few_rows(n, D):
-        warned.append(("few-rows", few))
+    if has_few_rows(n, D):
+        warned.append(("few-rows", text.few_rows(n, D)))
     if loo_risk is not None and is_optimistic(closed.gamma, loo_risk):
         warned.append(("optimistic", text.optimistic(closed.gamma, loo_risk)))
     warned += notes
     if closed.conditional is not None:
         warned.append((CONDITIONAL, text.CLASS_PAIRS))
     auc, scores = closed.ranking
+    if not card.of_estimates:
+        warned.append(("scale-free", text.SCALE_FREE))
     return Certificate(
-        gamma=closed.gamma,
-        bounds=closed.best,
+        **scale_free(closed.gamma, closed.best, card),
         majority=majority_of(card.classes, moments.priors),
         one_feature=best_left_out_feature(
             moments.F, moments.columns, n, _row_unit(n, effective_n)
@@ -113,11 +125,67 @@ def certificate(
         n=n,
         n_indicators=D,
         order=card.encoder.order,
+        interactions=_pair_count(card),
         steps=tuple(steps),
         auc=auc,
         class_scores=scores,
-        **_warning_fields(warned),
+        **warning_fields(warned),
     )
+
+
+def is_uncertain(m: Marginals) -> bool:
+    """Whether some counts are known to intervals, or have noise."""
+    return is_interval(m) or m.uncertainty is not None
+
+
+def uncertain_certificate(
+    card: Scorecard,
+    match: Match,
+    rule: str,
+    notes: tuple[Warned, ...] = (),
+    time_limit: float | None = None,
+    confidence: float | None = None,
+    whole: Marginals | None = None,
+) -> Certificate:
+    """Certificate of a model from counts that are not exact.
+
+    `whole` are the marginals before the model's columns were taken.
+    """
+    m = match.marginals
+    if is_interval(m):
+        proved = interval_bounds(card, match, rule, time_limit)
+    else:
+        level = CONFIDENCE if confidence is None else confidence
+        proved = noise_bounds(card, match, whole or m, rule, level)
+    F = proved.start.F
+    warned: list[Warned] = []
+    if few := text.few_rows(m.n, proved.n_indicators):
+        warned.append(("few-rows", few))
+    unit = _row_unit(m.n, None)
+    return Certificate(
+        **scale_free(proved.gamma, proved.bounds, card),
+        majority=majority_of(card.classes, proved.start.priors),
+        one_feature=best_left_out_feature(F, m.encoder.columns, m.n, unit),
+        loo_risk=None,
+        loo_error=None,
+        rule=rule,
+        n=m.n,
+        n_indicators=proved.n_indicators,
+        basis="intervals" if proved.confidence is None else "noisy",
+        confidence=proved.confidence,
+        order=card.encoder.order,
+        interactions=_pair_count(card),
+        steps=proved.steps,
+        **warning_fields([*warned, *notes]),
+    )
+
+
+def _pair_count(card: Scorer) -> int | None:
+    """Return how many features are chosen pairs; None if none are by themselves."""
+    encoder = card.encoder
+    if encoder.interactions is None:
+        return None
+    return sum(AND in name for name in encoder.feature_names)
 
 
 def _row_unit(n: float, effective_n: float | None) -> float:
@@ -131,7 +199,7 @@ def _warned(c: Certificate) -> list[Warned]:
     return list(zip(c.warning_codes, c.warnings, strict=True))
 
 
-def _warning_fields(warned: Sequence[Warned]) -> dict[str, Any]:
+def warning_fields(warned: Sequence[Warned]) -> dict[str, Any]:
     """Return the sentences and the codes of warnings."""
     codes, sentences = zip(*warned, strict=True) if warned else ((), ())
     return {"warnings": sentences, "warning_codes": codes}
@@ -166,8 +234,9 @@ def certify(
 
     Parameters
     ----------
-    model : RenyiClassifier or Scorecard
-        Any scorecard will do: trained, rounded or written by hand.
+    model : RenyiClassifier, Scorecard, or another additive model
+        Any scorecard will do: trained, rounded or written by hand. A classifier made
+        elsewhere, or a table of points, goes through `Scorecard.from_model`.
     m : Marginals, or frame or array of rows
         Marginals of the training rows or of any others. Features are matched by name,
         labels as `predict` takes them; merged labels that the model tells apart are an
@@ -219,20 +288,27 @@ def certify(
     Guarantee: if the population changes but keeps its pair counts, at most 40.0 %
       (90 % confidence).
     """
-    card = scorecard_of(model)
     check_choice("level", level, LEVELS)
     if not isinstance(m, Marginals):
+        scorer = scorer_of(model)
+        if isinstance(scorer, Scorecard) and not hasattr(model, "scorecard_"):
+            model = scorer  # of a model made elsewhere
         programs = "" if level == "closed" else f"level={level!r}"
         not_of_rows = "separable=True" if separable else programs
-        return _certify_rows(model, card, m, y, confidence, not_of_rows)
-    if y is not None or confidence is not None:
+        return _certify_rows(model, scorer, m, y, confidence, not_of_rows)
+    card, model = _of_any(model, m)
+    private = isinstance(m.uncertainty, Noise)
+    if y is not None or (confidence is not None and not private):
         raise ValueError(
             f"{'confidence' if y is None else 'y'} is for held-out rows, but marginals "
             "were given: leave it out, or pass the rows instead of marginals."
         )
     check_time_limit(time_limit)
-    current, m = _closed(model, card, m)
+    _check_level(m, level)
+    current, m = _closed(model, card, m, time_limit, confidence)
     deadline = Deadline(time_limit)
+    if is_uncertain(m):  # all levels are one
+        return current
     if level != "closed":
         share = 1.0 if level == "lp" else _SHARE
         try:
@@ -268,9 +344,14 @@ def bound_report(
     check_choice("level", level, LEVELS[1:])
     check_time_limit(time_limit)
     deadline = Deadline(time_limit)
+    _check_level(m, level)
     notify = progress or (lambda name, state: None)
-    current, part = _closed(model, scorecard_of(model), m)
+    card, model = _of_any(model, m)
+    current, part = _closed(model, card, m, time_limit)
     any_rule = simple_rules(part)
+    every = len(part.feature_names) == len(m.feature_names)
+    if is_interval(part):
+        return BoundReport(current, current.steps, tuple(any_rule), every, None)
     best = None
     expected = [PROGRAM] if level == "lp" else [PROGRAM, MINIMAX]
     try:
@@ -292,9 +373,24 @@ def bound_report(
     alone = any_rule[1].upper
     for name in expected[len(any_rule) - 2 :]:
         any_rule.append(Step(name, alone, status="stopped"))
-    every = len(part.feature_names) == len(m.feature_names)
     steps = _with_last(current, level)
     return BoundReport(current, steps, tuple(any_rule), every, best)
+
+
+def _check_level(m: Marginals, level: str) -> None:
+    """Raise an error if a level needs exact counts, and these are not."""
+    if level != "closed" and isinstance(m.uncertainty, Noise):
+        raise InputError(
+            "Counts with noise have no program to solve, only a closed form: leave "
+            "{level} out.",
+            level=level,
+        )
+    if level == "exact" and is_interval(m):
+        raise InputError(
+            "The exact worst case needs exact counts of all pairs, but some are known "
+            "to intervals only: use {level}.",
+            level="lp",
+        )
 
 
 def _with_last(known: Certificate, level: str) -> tuple[Step, ...]:
@@ -312,17 +408,32 @@ def _part(deadline: Deadline, share: float) -> float | None:
     return None if limit is None else share * max(_SHORTEST, limit)
 
 
+def _of_any(model: object, m: Marginals) -> tuple[Scorecard, object]:
+    """Return the scorecard of a model, which replaces one that is made elsewhere."""
+    card = scorecard_of(model, m)
+    own = hasattr(model, "scorecard_") or isinstance(model, Scorecard)
+    return card, model if own else card
+
+
 # ---- steps of a model
 
 
 def _closed(
-    model: object, card: Scorecard, m: Marginals
+    model: object,
+    card: Scorecard,
+    m: Marginals,
+    time_limit: float | None = None,
+    confidence: float | None = None,
 ) -> tuple[Certificate, Marginals]:
     """Return what needs no search, and the marginals of the model's features."""
     match = card.match(m)
+    whole = m
     m = match.marginals
     check_possible(m)
     rule = getattr(model, "rule", "map")
+    if is_uncertain(m):
+        limits = (time_limit, confidence)
+        return uncertain_certificate(card, match, rule, (), *limits, whole), m
     own: Certificate | None = getattr(model, "certificate_", None)
     trained = getattr(model, "data_digest_", None)
     notes: tuple[Warned, ...] = ()
@@ -339,7 +450,7 @@ def _closed(
             loo_error=own.loo_error,
             loo_rows=own.loo_rows,
             one_feature=own.one_feature,
-            **_warning_fields(warned),
+            **warning_fields(warned),
         )
     return current, m
 
@@ -377,6 +488,8 @@ def _with_worst(
 
 def simple_rules(m: Marginals) -> list[Step]:
     """Return the rules of one column or none, whose errors are known exactly."""
+    if is_interval(m):
+        return interval_rules(m)
     always = majority_of(m.classes, m.class_probabilities)
     alone = best_feature(m.F, m.encoder.columns)
     return [
@@ -409,7 +522,7 @@ def _add_minimax(
 
 def _certify_rows(
     model: object,
-    card: Scorecard,
+    card: Scorer,
     X: object,
     y: object,
     confidence: float | None,
@@ -433,7 +546,7 @@ def certify_heldout(
     model: object, rows: heldout.HeldoutRows, confidence: float | None = None
 ) -> Certificate:
     """Return what held-out rows, as a model sees them, prove of it."""
-    card = scorecard_of(model)
+    card = scorer_of(model)
     mapped = card.mapped
     own = getattr(model, "classifier_", model)  # by which it answers
     rule = getattr(own, "rule", "map")
@@ -444,10 +557,13 @@ def certify_heldout(
         moved = mapped.estimates(rows.codes)
     t = moved if rule == "map" else rows.t
     answers = rules.answers(t, rows.codes, rule, seed)
-    bounds = heldout.heldout_bounds(
-        rows.t, rows.y, answers, *heldout.row_points(card), confidence
-    )
-    if mapped is not card:
+    if isinstance(card, Scorecard):
+        bounds = heldout.heldout_bounds(
+            rows.t, rows.y, answers, *heldout.row_points(card), confidence
+        )
+    else:
+        bounds = heldout.sampled_bounds(rows.y, answers, confidence)
+    if isinstance(mapped, Scorecard) and mapped is not card:
         points = heldout.row_points(mapped)
         bound = heldout.heldout_map(moved, rows.y, *points, confidence)
         bounds = bounds._replace(bounds={**bounds.bounds, "map": bound})
@@ -467,7 +583,7 @@ def certify_heldout(
 
 def of_unseen_rows(
     bounds: heldout.HeldoutBounds,
-    card: Scorecard,
+    card: Scorer,
     rule: str,
     n: float,
     basis: Basis,
@@ -479,24 +595,30 @@ def of_unseen_rows(
 
     `majority` is the most frequent class of these rows, and the share of the others.
     """
+    known = bounds._asdict()
+    if isinstance(card, Scorecard) and bounds.gamma is not None:
+        if not card.of_estimates:
+            notes = (*notes, ("scale-free", text.SCALE_FREE))
+        known |= scale_free(bounds.gamma, bounds.bounds, card)
     return Certificate(
-        **bounds._asdict(),
+        **known,
         majority=majority,
         one_feature=None,
         loo_risk=None,
         loo_error=None,
         rule=rule,
         n=n,
-        n_indicators=len(card.z),
-        order=card.encoder.order,
+        n_indicators=len(card.counts),
+        order=card.order,
+        interactions=_pair_count(card),
         basis=basis,
         confidence=confidence,
-        **_warning_fields(notes),
+        **warning_fields(notes),
     )
 
 
 def _has_training_counts(
-    model: object, card: Scorecard, rows: heldout.HeldoutRows
+    model: object, card: Scorer, rows: heldout.HeldoutRows
 ) -> bool:
     """Whether the rows have the counts of the training rows.
 
@@ -514,7 +636,7 @@ def _has_training_counts(
 
 
 def are_counts_of(
-    trained: DataDigest, card: Scorecard, counts: NDArray[np.int64], n: int
+    trained: DataDigest, card: Scorer, counts: NDArray[np.int64], n: int
 ) -> bool:
     """Whether n rows with these counts by class have the digest of the training."""
     columns = card.encoder.columns

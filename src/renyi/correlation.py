@@ -27,6 +27,7 @@ from renyi.counting.pair_counts import pair_counts
 from renyi.counting.sparse_counts import dense
 from renyi.encoding.encoder import Encoder
 from renyi.limits import check_memory
+from renyi.marginals.consistency import check_exact
 from renyi.marginals.marginals import Marginals
 
 if TYPE_CHECKING:
@@ -312,6 +313,7 @@ def hgr_lower_bound(m: Marginals, features: Iterable[str] | None = None) -> floa
     0.935
     """
     _check_marginals(m)
+    check_exact(m, "The least maximal correlation")
     if features is not None:
         m = m.select([features] if isinstance(features, str) else features)
     return canonical_correlation(m.Q, m.F, m.class_probabilities)

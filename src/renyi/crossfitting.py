@@ -17,33 +17,34 @@ from numpy.typing import NDArray
 
 from renyi import rules
 from renyi.certificates import text
+from renyi.certificates.closed_form import closed_form, moments_of_marginals
 from renyi.certificates.heldout import (
     METHODS,
     HeldoutBounds,
     JudgedHalf,
+    Residuals,
     average,
     average_of_rows,
     bounds_of_marginals,
     crossfit_bounds,
     largest_residual,
 )
+from renyi.certificates.intervals import KnownTables, is_interval
 from renyi.certificates.record import Certificate
 from renyi.certification import Warned, majority_of, of_unseen_rows
 from renyi.counting.sparse_counts import is_sparse
 from renyi.encoding import rules as column_rules
 from renyi.encoding.encoder import Encoder, check_usable
 from renyi.encoding.rows import TrainingRows, take_rows
-from renyi.fitting import (
-    Fit,
-    Seed,
-    Settings,
-    fit_counts,
-    fit_rows,
-    restored,
-    target_column,
-)
+from renyi.fitting.record import Fit, restored
+from renyi.fitting.rows import target_column
+from renyi.fitting.settings import Seed, Settings
+from renyi.fitting.training import fit_counts, fit_rows
 from renyi.marginals.marginals import Marginals
+from renyi.marginals.uncertainty import Noise
+from renyi.robust.interval_bounds import interval_bounds
 from renyi.scorecard import Scorecard
+from renyi.solvers.calibration import of_slope
 from renyi.solvers.ridge import AlphaChoice
 from renyi.validation import InputError, check_choice, check_share
 
@@ -136,8 +137,15 @@ def cross_fit_table(
     """
     classes, codes = column_rules.distinct(labels)
     column_rules.check_class_labels(classes, encoder.missing)
+    if how.method == "average" and settings.chooses_pairs:
+        raise InputError(
+            "{interactions} chooses other pairs in each half, and an average needs the "
+            "same in both: name the pairs, or use {method}.",
+            interactions=settings.interactions,
+            method="mixture",
+        )
     if how.method == "average":
-        settings = _with_decisions_unmoved(settings, len(classes), "temperature")
+        settings = _average_settings(settings, "temperature")
     if len(codes) < _LEAST_ROWS:
         raise InputError(
             f"Two halves that certify each other need at least {_LEAST_ROWS} rows, "
@@ -153,6 +161,9 @@ def cross_fit_table(
         fit_rows(TrainingRows(own, target, half_codes, part.y, None), settings)
         for (own, half_codes), part in zip(encoded, parts, strict=True)
     )
+    if how.method == "average":  # of the scores that decide
+        first = _of_decisions(first)
+        second = _of_decisions(second)
     judged = [judged_half(first, parts[1]), judged_half(second, parts[0])]
     bounds = crossfit_bounds(judged, settings.rule, how.method, how.confidence)
     card = None
@@ -196,8 +207,58 @@ def judged_half(fit: Fit, rows: Half) -> JudgedHalf:
     moved = t if deciding is card else deciding.estimates(codes)
     right = rules.rule_proba(moved, fit.rule)[np.arange(n), rows.y]
     largest = largest_residual(card)
-    mapped = card.mapped is not card
-    return JudgedHalf(t, rows.y, 1 - right, largest, card.score_error, mapped)
+    decisions = None
+    scaled = deciding_card(fit)
+    if scaled is not card:
+        decisions = Residuals(
+            scaled.estimates(codes), largest_residual(scaled), scaled.score_error
+        )
+    return JudgedHalf(t, rows.y, 1 - right, largest, card.score_error, decisions)
+
+
+def deciding_card(fit: Fit) -> Scorecard:
+    """Return the scorecard whose estimates decide, at a scale that suits a bound.
+
+    It is the model's own unless a calibration decides. Its scores then are multiplied
+    by the factor at which left-out ones, or those of the pair counts, estimate the
+    class best: 4γ bounds the errors of any multiple. The factor is learned from the
+    same half as the model.
+    """
+    card = fit.scorecard_
+    if fit.rule != "map" or card.mapped is card:
+        return card
+    mapped = card.mapped
+    if card.n_classes == 2:  # a shift, at the same scale
+        return mapped
+    fit = getattr(fit, "fit_", fit)  # of a classifier
+    lead = 0.0
+    spread = 0.0
+    if fit.left_out is not None:
+        rows = fit.left_out
+        assert card.calibration is not None
+        scores = card.calibration.of(rows.scores)
+        lead = float(rows.weights @ scores[np.arange(len(scores)), rows.y])
+        spread = float(rows.weights @ (scores**2).sum(axis=1))
+    elif fit.marginals_ is not None:
+        moments = moments_of_marginals(mapped.match(fit.marginals_))
+        lead = float(moments.leads.sum())
+        spread = moments.spread
+    scale = lead / spread if lead > 0 < spread else 1.0
+    return replace(
+        mapped,
+        z=scale * mapped.z,
+        intercept=scale * mapped.intercept,
+        unseen=None if mapped.unseen is None else scale * mapped.unseen,
+        calibration=of_slope(1 / scale),
+    )
+
+
+def _of_decisions(fit: Fit) -> Fit:
+    """Return the model with the scorecard that decides as its own."""
+    card = deciding_card(fit)
+    if card is fit.scorecard_:
+        return fit
+    return replace(fit, points=card, left_out=None, pairs=None, fold_scores=None)
 
 
 # ---- from counts
@@ -215,11 +276,17 @@ def cross_fit_counts(
     for m in (first, second):
         _check_half(m)
     _check_halves(first, second)
-    settings = replace(settings, order=first.order)
-    settings = _with_decisions_unmoved(settings, len(first.classes), None)
-    halves = (fit_counts(first, settings), fit_counts(second, settings))
+    settings = settings.of_counts(first)
+    settings = _average_settings(settings, None)
+    if settings.calibration == "auto" and (is_interval(first) or is_interval(second)):
+        settings = replace(settings, calibration=None)
+    halves = (
+        _of_decisions(fit_counts(first, settings)),
+        _of_decisions(fit_counts(second, settings)),
+    )
     cards = (halves[0].scorecard_, halves[1].scorecard_)
-    bounds = bounds_of_marginals(cards, [second, first], settings.rule, how.confidence)
+    judges = [_judged(card, m) for card, m in zip(cards, (second, first), strict=True)]
+    bounds = bounds_of_marginals(cards, judges, settings.rule, how.confidence)
     names = first.encoder.single.columns.numeric_names
     notes: tuple[Warned, ...] = tuple(
         ("shared-bins", text.shared_bins(name)) for name in sorted(names)[:1]
@@ -234,12 +301,29 @@ def cross_fit_counts(
     return _cross_fit(halves, bounds, n, shares, average(*cards), how, notes)
 
 
+def _judged(card: Scorecard, m: Marginals) -> tuple[float, float]:
+    """Return the risk of a model on a half, at most, and its rows, at least."""
+    match = card.match(m)
+    if not is_interval(m):
+        return closed_form(card, match).gamma, m.n
+    n = KnownTables.of(m).n[0]
+    return interval_bounds(card, match, "sharp").gamma, n
+
+
 def _check_half(m: object) -> None:
     """Raise an error if marginals cannot be one of two halves."""
     if not isinstance(m, Marginals):
         raise TypeError(f"fit_halves takes Marginals, not a {type(m).__name__}.")
     if m.weighted:
         raise ValueError(WEIGHTED)
+    if isinstance(m.uncertainty, Noise):
+        raise ValueError(
+            "Halves with noise cannot certify each other: what one shows of its rows "
+            "is not exact, nor in an interval. Add the releases, and certify the model "
+            "of the sum by its noise."
+        )
+    if m.uncertainty is not None:
+        return
     if (times := _repetitions(m)) > 1:
         raise ValueError(
             f"All counts of a half are multiples of {times:,}, as if rows were "
@@ -291,21 +375,17 @@ def _may_contain(part: Marginals, whole: Marginals) -> bool:
 # ---- shared by rows and counts
 
 
-def _with_decisions_unmoved(
-    settings: Settings, n_classes: int, instead: str | None
-) -> Settings:
-    """Return settings whose calibration changes no decision of an average.
-
-    The bounds of an average are about scores as they were fitted.
-    """
-    if settings.calibration in ("affine", "discriminant"):
+def _average_settings(settings: Settings, instead: str | None) -> Settings:
+    """Return settings for an average; rules that answer at random use the scores."""
+    if settings.rule == "map":
+        return settings
+    if settings.calibration in ("sigmoid", "affine", "discriminant"):
         raise InputError(
-            "{calibration} changes decisions, and nothing is proven about the "
-            "decisions of an average: use 'auto' or 'temperature', or {method}.",
+            "{calibration} changes the decisions of rule 'map', but this average has "
+            f"rule {settings.rule!r}: use 'auto' or 'temperature'.",
             calibration=settings.calibration,
-            method="mixture",
         )
-    if n_classes > 2 and settings.calibration == "auto":
+    if settings.calibration == "auto":
         return replace(settings, calibration=instead)
     return settings
 

@@ -222,6 +222,7 @@ _KINDS = {
         ", a genotype model: use 'renyi genotypes predict', 'export' or 'report'"
     ),
     "renyi-proof": ", a proof",
+    "renyi-encoder": ", an encoder: columns and categories without counts",
 }
 
 
@@ -325,7 +326,7 @@ def _opened(
     except InvalidFileError as error:
         raise ValueError(f"{name} is not a {kind} file: {error}.") from None
     except (zipfile.BadZipFile, EOFError, OSError, ValueError, NotImplementedError):
-        if _is_model(source):
+        if is_document(source, "renyi-model"):
             raise ValueError(f"{name} is not a {kind} file: it is a model.") from None
         table = kind == "renyi-marginals" and Path(name).suffix != MARGINALS
         hint = " (renyi marginals build makes one of a table)" if table else ""
@@ -334,11 +335,12 @@ def _opened(
         ) from None
 
 
-def _is_model(source: Sink) -> bool:
-    """Return whether a file begins like a model file."""
+def is_document(source: Sink, kind: str) -> bool:
+    """Return whether a file begins like a JSON document of the format `kind`."""
     if isinstance(source, (str, os.PathLike)):
+        start = rb'{\s*"format": "' + re.escape(kind).encode() + b'"'
         with contextlib.suppress(OSError), open(source, "rb") as stream:
-            return bool(re.match(rb'{\s*"format": "renyi-model"', stream.read(200)))
+            return bool(re.match(start, stream.read(200)))
     return False
 
 

@@ -28,7 +28,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from renyi import __version__, verify
+from renyi.certificates.closed_form import scale_free
 from renyi.files import write_json
+from renyi.marginals.consistency import check_exact
 from renyi.robust.ambiguity_set import Ambiguity, Floats, Outcomes
 from renyi.robust.distribution import WorstDistribution
 from renyi.robust.pairwise_program import solve_local, table_rule
@@ -89,7 +91,8 @@ def write_proof(
     >>> answer(os.path.join(folder, "m.renyi"), proof=place)[0]  # proved
     0
     """
-    card = None if model is None else scorecard_of(model)
+    check_exact(m, "A proof")
+    card = None if model is None else scorecard_of(model, m)
     if card is not None:
         given = m
         m = card.match(m).marginals
@@ -118,7 +121,8 @@ def write_proof(
         raise ValueError(f"No proof was written of the marginals: {why}.") from None
     if exact:
         safe = {name: _up(value) for name, value in exact.items()}
-        proof["claims"] = {"gamma": safe.pop("gamma"), "bounds": safe}
+        assert card is not None
+        proof["claims"] = scale_free(safe.pop("gamma"), safe, card)
     if result is not None and len(m.classes) <= _MAX_CLASSES:
         programs = [
             _program(ambiguity, multiplier, messages)
@@ -133,7 +137,8 @@ def write_proof(
             proof["claims"]["lower"] = -_up(-counts.lower(witness))
     write_json(path, proof)
     claims: dict[str, Any] = proof["claims"]
-    return {**claims.pop("bounds", {}), **claims}
+    known = {**claims.pop("bounds", {}), **claims}
+    return {name: value for name, value in known.items() if value is not None}
 
 
 def _up(value: Fraction) -> float:

@@ -4,10 +4,9 @@ The score of class y at a row x is ``s_y(x) = intercept_y + Σ_i points_i(x_i, y
 ``t_y = 1/K + s_y`` estimates P(y|x). For two classes s_0 = −s_1, so one column of
 points is enough. A label unseen in training gets the feature's mean effect.
 
-A calibration (`renyi.solvers.calibration`) turns scores into probabilities. With more
-than two classes it may change decisions. Then the rule map, tables, SQL and
-explanations use the points of the scorecard `mapped`. The rules renyi and sharp always
-use t.
+A calibration (`renyi.solvers.calibration`) turns scores into probabilities. It may
+change decisions. Then the rule map, tables, SQL and explanations use the points of the
+scorecard `mapped`. The rules renyi and sharp always use t.
 
 `Scorecard.match` looks up the points of the categories in any marginals. Each category
 gets the points that `predict` gives to a cell with its label.
@@ -15,7 +14,6 @@ gets the points that `predict` gives to a cell with its label.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
@@ -24,23 +22,20 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from renyi import scorecard_file
 from renyi.counting.onehot import (
     feature_means,
-    largest_sum,
     lookup_sum,
     offsets,
     score_error,
 )
 from renyi.encoding import recoding
-from renyi.encoding.columns import Label, label_text
+from renyi.encoding.columns import Label
 from renyi.encoding.encoder import Encoder
-from renyi.encoding.rules import check_class_list
-from renyi.encoding.tuples import encoder_from_dict
-from renyi.files import NUMBER, check_fields, read_json, valid, write_json
-from renyi.files import finite_numbers as _numbers
-from renyi.formatting import point_digits
-from renyi.rules import logistic, project
-from renyi.solvers.calibration import Calibration
+from renyi.files import read_json, valid, write_json
+from renyi.scorecard_file import FORMAT, VERSION
+from renyi.scorer import Scorer
+from renyi.solvers.calibration import Calibration, of_slope
 from renyi.validation import InputError
 
 if TYPE_CHECKING:
@@ -54,20 +49,6 @@ if TYPE_CHECKING:
 
 Floats = NDArray[np.float64]
 
-FORMAT = "renyi-model"
-VERSION = 1  # of the format
-
-_FIELDS: dict[str, tuple[type, ...]] = {
-    "encoder": (dict,),
-    "classes": (list,),
-    "z": (list,),
-    "intercept": (list, *NUMBER),
-    "counts": (list,),
-}
-_ARRAYS = ("z", "intercept", "counts")
-_MOST_POINTS = 1e9  # in a row; a trained model has about 1
-_UNNAMED = "y"  # the name that `fit` gives to labels without one
-
 
 class Match(NamedTuple):
     """Marginals with the points that a scorecard gives to each of their categories."""
@@ -79,7 +60,7 @@ class Match(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Scorecard:
+class Scorecard(Scorer):
     """A model as a table of points, one per category and class.
 
     A row adds up the points of its cells; the class with the largest total is the
@@ -98,7 +79,8 @@ class Scorecard:
     intercept : ndarray of shape () or (K,)
         Score of a row before any points.
     counts : ndarray of shape (D,)
-        Training rows (or weight) in each category; they define the mean effect.
+        Training rows (or weight) in each category; they define the mean effect. All
+        are 0 if they are not known; then each category counts as one.
     target : str, optional
         Name of the column that it predicts, if it is known.
     unseen : ndarray of shape (features, 1) or (features, K), optional
@@ -140,7 +122,8 @@ class Scorecard:
 
     def __post_init__(self) -> None:
         """Replace the arrays by read-only copies."""
-        for name in _ARRAYS if self.unseen is None else (*_ARRAYS, "unseen"):
+        given = ("z", "intercept", "counts", "unseen")
+        for name in given if self.unseen is not None else given[:3]:
             array = np.asarray(getattr(self, name))
             if array.flags.writeable or array.base is not None:
                 array = _frozen(array.copy())
@@ -176,6 +159,88 @@ class Scorecard:
         counts = m.feature_counts.diagonal()
         return cls(m.encoder, m.classes, points, intercept, counts, m.target)
 
+    @classmethod
+    def from_model(
+        cls,
+        model: Any,
+        marginals: Marginals | None = None,
+        *,
+        threshold: float = 0.0,
+        classes: Sequence[Label] | None = None,
+    ) -> Scorecard:
+        """Return the scorecard of a model made elsewhere, with the same scores.
+
+        The model must add up one number per column. These are: pipelines that encode
+        each column (OneHotEncoder, OrdinalEncoder, KBinsDiscretizer, ColumnTransformer)
+        and end in a linear model or CategoricalNB of scikit-learn; explainable boosting
+        machines without interactions; tables of points. All others are an error.
+
+        Parameters
+        ----------
+        model : fitted classifier, or frame
+            A frame has the columns feature, category, points and perhaps class.
+        marginals : Marginals, optional
+            Pair counts. They give the scorecard the counts of its categories, and say
+            which labels mean a missing cell.
+        threshold : float, default=0.0
+            Score above which the second of two classes is answered; it is subtracted
+            from all scores.
+        classes : sequence of two labels, optional
+            The classes of a table that has points of one class; by default those of the
+            marginals. The second is answered above the threshold.
+
+        Returns
+        -------
+        Scorecard
+            Its score is the model's ``decision_function``, or its log-odds.
+
+        See Also
+        --------
+        certify : Takes such a model as it is.
+
+        Notes
+        -----
+        Guide: :doc:`/your-model`. Only the rule map has guarantees: the others need
+        scores that estimate probabilities. Margins, such as those of support vector
+        machines, are no log-odds; the probability ``1 / (1 + exp(-score))`` only keeps
+        their order.
+
+        Examples
+        --------
+        >>> import renyi
+        >>> from sklearn.linear_model import LogisticRegression
+        >>> from sklearn.pipeline import make_pipeline
+        >>> from sklearn.preprocessing import OneHotEncoder
+        >>> X, y = renyi.datasets.load("votes")
+        >>> encoder = OneHotEncoder(handle_unknown="ignore")
+        >>> model = make_pipeline(encoder, LogisticRegression()).fit(X, y)
+        >>> card = renyi.Scorecard.from_model(model)
+        >>> m = renyi.Marginals.from_data(X, y, encoder=card.encoder)
+        >>> print(f"{renyi.certify(card, m).bounds['map']:.1%}")
+        16.5%
+        """
+        if hasattr(model, "iloc"):
+            from renyi.point_tables import read_table
+
+            read = read_table(model, marginals, classes)
+        elif classes is not None:
+            raise TypeError("classes is for tables of points: a model has its own.")
+        else:
+            from renyi.additive_models import read_model
+
+            read = read_model(model)
+        if threshold and len(read.classes) > 2:
+            raise InputError(
+                "{threshold} is for two classes: leave it out.", threshold=threshold
+            )
+        card = cls(**read.fields(marginals))
+        if marginals is not None:
+            aligned = card.match(marginals).marginals
+            counts = read.counts(card.encoder, aligned)
+            card = replace(card, counts=counts, target=marginals.target)
+        read.check_scores(card)
+        return replace(card, intercept=card.intercept - threshold)
+
     def __getstate__(self) -> dict[str, Any]:
         return {each.name: getattr(self, each.name) for each in fields(self)}
 
@@ -186,11 +251,6 @@ class Scorecard:
             if isinstance(value, np.ndarray):
                 _frozen(value)
 
-    @property
-    def n_classes(self) -> int:
-        """Number of classes."""
-        return len(self.classes)
-
     @cached_property
     def _points(self) -> Floats:
         """Points with one column, or one per class."""
@@ -199,9 +259,22 @@ class Scorecard:
     @cached_property
     def mean_points(self) -> Floats:
         """Mean effect of each feature: one row per feature."""
-        weights = self.counts.astype(np.float64)
         sizes = self.encoder.columns.sizes
-        return _frozen(feature_means(self._points, weights, sizes))
+        return _frozen(feature_means(self._points, self.weights, sizes))
+
+    @property
+    def weights(self) -> Floats:
+        """Counts of the categories, ones if they are not known."""
+        known = bool(self.counts.any())
+        return self.counts.astype(np.float64) if known else np.ones(len(self.counts))
+
+    @property
+    def of_estimates(self) -> bool:
+        """Whether the scores estimate class probabilities, less 1/K.
+
+        Other scores only decide: no bound of gamma or of a random rule is about them.
+        """
+        return self.calibration is None or self.calibration.of_estimates
 
     @cached_property
     def tables(self) -> tuple[Floats, NDArray[np.int64]]:
@@ -212,18 +285,10 @@ class Scorecard:
         tables = np.insert(self._points, ends, unseen, axis=0)
         return _frozen(np.ascontiguousarray(tables)), offsets(sizes + 1)[:-1]
 
-    def per_class(self, values: Floats) -> Floats:
-        """Return one column per class; for two classes, x becomes [−x, x]."""
-        return np.hstack([-values, values]) if self.n_classes == 2 else values
-
     def scores(self, codes: NDArray[Any]) -> Floats:
         """Return the scores (rows × 1 or K) of codes made by the encoder."""
         tables, starts = self.tables
         return lookup_sum(codes, tables, starts) + self.intercept
-
-    def estimates(self, codes: NDArray[Any]) -> Floats:
-        """Return the estimates t of class probabilities, which may leave [0, 1]."""
-        return self.per_class(self.scores(codes)) + 1 / self.n_classes
 
     @cached_property
     def mapped(self) -> Scorecard:
@@ -231,23 +296,13 @@ class Scorecard:
         c = self.calibration
         if c is None or not c.moves_decisions:
             return self
+        if not c.by_class:
+            start = np.asarray(self.intercept + c.shift)
+            return replace(self, intercept=start, calibration=of_slope(float(c.slope)))
         z = self.z @ c.slope
         start = c.of(self.intercept)
         unseen = None if self.unseen is None else self.unseen @ c.slope
         return replace(self, z=z, intercept=start, unseen=unseen, calibration=None)
-
-    def of_rule(self, rule: str) -> Scorecard:
-        """Return the scorecard whose estimates a rule uses."""
-        return self.mapped if rule == "map" else self
-
-    def probabilities(self, codes: NDArray[Any]) -> Floats:
-        """Return the class probabilities of codes: calibrated, or the nearest to t."""
-        return self.probabilities_at(self.mapped.estimates(codes))
-
-    def probabilities_at(self, t: Floats) -> Floats:
-        """Return the class probabilities for the estimates t of the rule map."""
-        c = self.calibration
-        return project(t) if c is None else logistic(t, c.factor(self.n_classes))
 
     def match(self, m: Marginals) -> Match:
         """Return the points of every category of the marginals.
@@ -264,42 +319,13 @@ class Scorecard:
         >>> card.match(m).points[0].round(2)
         array([-0.5,  0.5])
         """
-        m, classes = self._aligned(m)
+        m = recoding.of_features(self.encoder, self.target, m)
+        whose = f"The target {m.target!r} of the marginals"
+        classes = recoding.class_places(self.classes, m.classes, whose)
         tables, starts = self.tables
         pairs = zip(starts, recoding.codes_in(self.encoder, m), strict=True)
         points = tables[np.concatenate([s + codes for s, codes in pairs])]
         return Match(m, self.per_class(points), class_points(self)[1], classes)
-
-    def _aligned(self, m: Marginals) -> tuple[Marginals, NDArray[np.intp]]:
-        """Return the marginals of the model's features, and the class positions."""
-        names = self.encoder.feature_names
-        order = self.encoder.order
-        if m.order != order:
-            raise InputError(
-                f"The marginals have order {m.order}, but the model has order {order}: "
-                "count with that order.",
-                f"order={order}",
-                python=f"order={order}",
-            )
-        # A target without a name matches any name.
-        named = all(str(v).rstrip("_") != _UNNAMED for v in (self.target, m.target))
-        if self.target not in (None, m.target) and named:
-            raise InputError(
-                f"The model predicts {self.target!r}, but the target of the marginals "
-                f"is {m.target!r}: give marginals of {self.target!r}.",
-                python="Marginals.with_target() makes them",
-            )
-        known = set(m.feature_names)
-        for name in names:
-            if name not in known:
-                raise ValueError(
-                    f"The marginals have no column {name!r}, which is a feature of the "
-                    "model."
-                )
-        whose = f"The target {m.target!r} of the marginals"
-        classes = class_places(self, m.classes, whose)
-        same = tuple(m.feature_names) == tuple(names)
-        return m if same else m.select(names), classes
 
     def points_of(self, codes: NDArray[Any]) -> Floats:
         """Return the points of every feature at every row: (rows, features, 1 or K)."""
@@ -307,7 +333,7 @@ class Scorecard:
         return tables[codes.T + starts]
 
     @property
-    def _reachable(self) -> tuple[Floats, Floats, NDArray[np.intp]]:
+    def reachable(self) -> tuple[Floats, Floats, NDArray[np.intp]]:
         """The points that a row may get, the intercept and the sizes.
 
         Mean effects are left out: they never exceed the points that they average.
@@ -319,13 +345,13 @@ class Scorecard:
     @cached_property
     def score_error(self) -> float:
         """Bound on the rounding error of a score, in `predict` or in its moments."""
-        return score_error(*self._reachable)
+        return score_error(*self.reachable)
 
     @cached_property
     def importance(self) -> Floats:
         """Standard deviation of each feature's points over the training rows."""
         sizes = self.encoder.columns.sizes
-        weights = self.counts.astype(np.float64)
+        weights = self.weights
         starts = offsets(sizes)[:-1]
         off = (self._points - np.repeat(self.mean_points, sizes, axis=0)) ** 2
         spread = np.add.reduceat(weights * off.sum(axis=1), starts)
@@ -344,59 +370,15 @@ class Scorecard:
         >>> card.frame()["feature"].unique()[:2].tolist()
         ['physician-fee-freeze', 'adoption-of-the-budget-resolution']
         """
-        import pandas as pd
+        from renyi.exports import points
 
-        if self.mapped is not self:
-            return self.mapped.frame()
-        columns = self.encoder.columns
-        sizes = self.encoder.columns.sizes
-        starts = offsets(sizes)
-        order = by_importance(self)
-        order = order[sizes[order] > 1]
-        places = [np.arange(starts[j], starts[j + 1]) for j in order]
-        rows = np.concatenate([np.empty(0, np.intp), *places])
-        totals = np.add.reduceat(self.counts, starts[:-1])[order]
-        categories: list[str] = []
-        for j in order.tolist():
-            categories += columns[j].levels.texts
-        table = {
-            "feature": np.repeat([columns.names[j] for j in order], sizes[order]),
-            "category": categories,
-            "count": self.counts[rows],
-            "share": self.counts[rows] / np.repeat(totals, sizes[order]),
-        }
-        names = point_names(self.classes, [*table])
-        for name, points in zip(names, class_points(self)[0].T, strict=True):
-            table[name] = points[rows]
-        try:
-            return pd.DataFrame(table)
-        except UnicodeEncodeError:  # pandas stores a lone surrogate as an object only
-            parts = [
-                pd.Series(values, dtype=object if k < 2 else None)
-                for k, values in enumerate(table.values())
-            ]
-            frame = pd.concat(parts, axis=1)
-            return frame.set_axis(pd.Index(list(table), dtype=object), axis=1)
+        return points.frame(self)
 
     def __str__(self) -> str:
         """Return the table as text, at most forty rows of it, and how to use it."""
-        if self.mapped is not self:
-            return str(self.mapped)
-        frame = self.frame()
-        points, intercept = class_points(self)
-        signed = f"{{:+.{point_digits(np.abs(points).max(initial=0.0))}f}}".format
-        style: Any = {"formatters": {"share": "{:.1%}".format}, "float_format": signed}
-        text: str = frame[:40].to_string(index=False, **style)
-        more = len(frame) - 40
-        rest = [f"… and {more} more rows"] if more > 0 else []
-        # Features with a single category add the same to every row.
-        sizes = self.encoder.columns.sizes
-        single = np.repeat(sizes == 1, sizes)
-        starts = intercept + points[single].sum(axis=0)
-        pairs = zip(map(label_text, self.classes), starts, strict=True)
-        shown = ", ".join(f"{label} {signed(start)}" for label, start in pairs)
-        use = f"A row starts from {shown}; it adds its points; the highest score wins."
-        return "\n".join([text, *rest, use])
+        from renyi.exports import points
+
+        return points.plain_text(self)
 
     def _repr_html_(self) -> str:
         style: Any = {"index": False, "border": 0, "float_format": "{:.4f}".format}
@@ -513,71 +495,21 @@ class Scorecard:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the scorecard as plain values for JSON."""
-        self._check_size()  # a file that fails this check could not be read again
-        plain = {"encoder": self.encoder.to_dict(), "classes": list(self.classes)}
-        plain |= {name: getattr(self, name).tolist() for name in _ARRAYS}
-        if self.unseen is not None:
-            plain["unseen"] = self.unseen.tolist()
-        if self.calibration is not None:
-            plain["calibration"] = self.calibration.to_dict()
-        return plain
+        return scorecard_file.plain(self)
 
     @classmethod
     def from_dict(cls, data: object) -> Scorecard:
         """Check plain values, which may be untrusted, and return their scorecard."""
-        optional = {"unseen": (list,), "calibration": (dict,)}
-        check_fields(data, _FIELDS, "scorecard", optional)
-        assert isinstance(data, dict)
-        encoder = encoder_from_dict(data["encoder"])
-        classes = data["classes"]
-        check_class_list(classes)
-        D = int(encoder.columns.sizes.sum())
-        K = len(classes)
-        width: tuple[int, ...] = () if K == 2 else (K,)
-        counts = _numbers(data["counts"], (D,), "counts")
-        starts = offsets(encoder.columns.sizes)[:-1]
-        if counts.min() < 0 or np.maximum.reduceat(counts, starts).min() <= 0:
-            raise ValueError("its counts are negative, or none at all in a column")
-        z = _numbers(data["z"], (D, *width), "points")
-        intercept = _numbers(data["intercept"], width, "intercept")
-        unseen = data.get("unseen")
-        stored = data.get("calibration")
-        if unseen is not None:
-            shape = (len(encoder.columns), 1 if K == 2 else K)
-            unseen = _numbers(unseen, shape, "points of unseen labels")
-        calibration = None if stored is None else Calibration.from_dict(stored, K)
-        card = cls(
-            encoder,
-            tuple(classes),
-            z,
-            intercept,
-            counts,
-            unseen=unseen,
-            calibration=calibration,
-        )
-        card._check_size()
+        card = cls(**scorecard_file.fields_of(data))
+        scorecard_file.check_size(card)
         return card
-
-    def _check_size(self) -> None:
-        """Raise ValueError if the points or counts are too large to add up."""
-        c = self.calibration
-        with np.errstate(over="ignore", invalid="ignore"):
-            largest = largest_sum(*self._reachable)
-            if c is not None:
-                slope = 1.0 if c.moves_decisions else max(1.0, float(c.slope))
-                largest = max(largest, largest_sum(*self.mapped._reachable) * slope)
-            squares = 4 * max(largest, 1) ** 2 * self.counts.sum(dtype=np.float64)
-        if not largest <= _MOST_POINTS:
-            raise ValueError(
-                f"points of up to {largest:.3g} in a row are too large to add up to a "
-                f"probability; {_MOST_POINTS:.0e} is the most"
-            )
-        if not np.isfinite(squares):
-            raise ValueError("its counts are too large to add up")
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the scorecard to a JSON file."""
-        document: dict[str, Any] = {"format": FORMAT, "version": VERSION}
+        document: dict[str, Any] = {
+            "format": FORMAT,
+            "version": VERSION,
+        }
         if self.target is not None:
             document["target"] = self.target
         document["scorecard"] = self.to_dict()
@@ -588,71 +520,48 @@ class Scorecard:
         """Read the scorecard of a model file; the file may be untrusted."""
         data = read_json(path, FORMAT)
         with valid(path):
+            if "kernel" in data:
+                raise ValueError("it is a model of every order, not a scorecard")
             card = cls.from_dict(data.get("scorecard"))
             target = data.get("target")
             return replace(card, target=target if isinstance(target, str) else None)
 
 
-def scorecard_of(model: object) -> Scorecard:
-    """Return the scorecard of a fitted classifier, or the scorecard itself."""
-    card = getattr(model, "scorecard_", model)
-    if not isinstance(card, Scorecard):
-        raise TypeError(
-            "The first argument must be a fitted classifier or a Scorecard, the second "
-            f"the marginals or rows; the first is a {type(model).__name__}."
+def scorer_of(model: object) -> Scorer:
+    """Return what scores rows: of every order, or a scorecard."""
+    kernel = getattr(model, "kernel_", model)
+    return kernel if isinstance(kernel, Scorer) else scorecard_of(model)
+
+
+def scorecard_of(model: object, m: Marginals | None = None) -> Scorecard:
+    """Return the scorecard of a fitted classifier, or the scorecard itself.
+
+    Of a model made elsewhere, it has the counts of the marginals.
+    """
+    if hasattr(model, "kernel_"):
+        raise ValueError(
+            "A model of every order is not a scorecard, and has no guarantee from "
+            "pair counts: give rows that were not used in training, or a model of "
+            "order 1 or 2."
         )
-    return card
-
-
-def class_places(
-    card: Scorecard, labels: Sequence[Label], whose: str
-) -> NDArray[np.intp]:
-    """Return the positions of classes among the model's; unknown ones are an error."""
-    known = {label_text(label): k for k, label in enumerate(card.classes)}
-    for label in labels:
-        if label is None or label_text(label) not in known:
-            raise ValueError(
-                f"{whose} has the class {label!r}, which the model does not know."
-            )
-    return np.array([known[label_text(label)] for label in labels], np.intp)
-
-
-def point_names(classes: Sequence[Label], own: Sequence[str]) -> list[str]:
-    """Return a unique column name for the points of every class."""
-    texts = [label_text(label) for label in classes]
-    names = []
-    for text in texts:
-        name = text
-        while name in own or (name != text and name in texts):
-            name += " (points)"
-        names.append(name)
-    return names
+    card = getattr(model, "scorecard_", model)
+    if isinstance(card, Scorecard):
+        return card
+    return Scorecard.from_model(model, m)
 
 
 def by_importance(card: Scorecard) -> NDArray[np.intp]:
-    """Return the positions of the features, the most important first."""
-    return np.argsort(-card.importance, kind="stable")
+    """Return the positions of the features, the most important first.
+
+    Columns in two forms are as important as each other, whatever rounding does.
+    """
+    return np.argsort(-card.importance.round(12), kind="stable")
 
 
 def class_points(card: Scorecard) -> tuple[Floats, Floats]:
     """Return points (D, K) and intercepts (K,) of every class."""
     intercept = card.per_class(np.atleast_2d(card.intercept))[0]
     return card.per_class(card._points), intercept
-
-
-def threshold_at(card: Scorecard, odds: float) -> float:
-    """Return the score above which the second class is likelier at changed odds.
-
-    `odds` is the factor on the odds of the second class.
-    """
-    if card.calibration is None:
-        return 1 / (1 + odds) - 0.5
-    return -math.log(odds) / float(card.calibration.slope)
-
-
-def moved_to(card: Scorecard, odds: float) -> Scorecard:
-    """Return the scorecard whose threshold at these odds is 0."""
-    return replace(card, intercept=card.intercept - threshold_at(card, odds))
 
 
 def _frozen(array: NDArray[Any]) -> NDArray[Any]:

@@ -32,16 +32,11 @@ from renyi.certificates.text import SELECTED
 from renyi.correlation import hgr_lower_bound
 from renyi.encoding.encoder import Encoder
 from renyi.encoding.rows import TrainingRows
-from renyi.encoding.tuples import TupleEncoder
-from renyi.fitting import (
-    Fit,
-    Seed,
-    Settings,
-    check_counts,
-    fit_counts,
-    fit_rows,
-    has_names,
-)
+from renyi.encoding.tuples import TupleEncoder, features_text
+from renyi.fitting.record import Fit
+from renyi.fitting.rows import has_names
+from renyi.fitting.settings import Seed, Settings
+from renyi.fitting.training import check_counts, fit_counts, fit_rows
 from renyi.formatting import rounded_up
 from renyi.marginals.marginals import Marginals
 from renyi.robust.brier_risk import theta
@@ -57,6 +52,7 @@ from renyi.selection import (
     nested_fits,
     nested_solutions,
 )
+from renyi.solvers.calibration import CALIBRATIONS
 from renyi.solvers.l1inf import (
     CountsProblem,
     Problem,
@@ -106,6 +102,7 @@ class SelectionSettings:
     max_error: float | None = None
     order: int = 1
     rule: str = "map"
+    calibration: str | None = "auto"
     n_folds: int = 5
     n_lambdas: int = N_LAMBDAS
     ratio: float = RATIO
@@ -117,6 +114,7 @@ class SelectionSettings:
         """Raise ValueError if a parameter is not valid."""
         check_choice("method", self.method, METHODS)
         check_rule(self.rule)
+        check_choice("calibration", self.calibration, CALIBRATIONS)
         check_whole("order", self.order, 1)
         check_alpha(self.refit_alpha)
         if isinstance(self.penalty, str):
@@ -152,17 +150,19 @@ class SelectionSettings:
                 "many features to select."
             )
 
-    def refit_settings(self, n_classes: int) -> Settings:
+    def refit_settings(self, n_classes: int, has_rows: bool) -> Settings:
         """Return the settings of the refit."""
-        # With more than two classes, calibration would raise the guarantee.
-        plain = self.max_error is not None and n_classes > 2
+        calibration = self.calibration
+        if calibration == "auto" and self.max_error is not None:
+            # A moved decision would raise the guarantee.
+            calibration = "temperature" if has_rows and n_classes == 2 else None
         return Settings(
             order=self.order,
             alpha=self.refit_alpha,
             rule=self.rule,
             fit_intercept=self.fit_intercept,
             random_state=self.random_state,
-            calibration=None if plain else "auto",
+            calibration=calibration,
         )
 
 
@@ -208,7 +208,7 @@ def select_rows(rows: TrainingRows, settings: SelectionSettings) -> Selection:
     problem = RowsProblem(
         rows.codes, sizes, rows.y, K, rows.sample_weight, settings.fit_intercept
     )
-    model = settings.refit_settings(K)
+    model = settings.refit_settings(K, has_rows=True)
 
     def refit(places: Places) -> Fit:
         encoder = _part_of(rows.encoder, places)
@@ -221,7 +221,13 @@ def select_rows(rows: TrainingRows, settings: SelectionSettings) -> Selection:
 
 def select_counts(m: Marginals, settings: SelectionSettings) -> Selection:
     """Select features by pair counts, and refit on them."""
-    model = settings.refit_settings(len(m.classes))
+    model = settings.refit_settings(len(m.classes), has_rows=False)
+    if m.interactions is not None:
+        raise ValueError(
+            "Features are selected among single columns, or among tuples of one "
+            f"length, but the marginals have {features_text(m.settings)}: count again "
+            "without pairs."
+        )
     check_counts(m, model)
 
     def refit(places: Places) -> Fit:

@@ -61,6 +61,7 @@ from renyi.solvers.l1inf_path import (
     solve_entries,
     unentered,
 )
+from renyi.solvers.map_bound import map_bound
 from renyi.solvers.ridge import (
     corrected,
     inverse_factor,
@@ -437,7 +438,8 @@ def nested_fits(counts: CountsProblem, alpha: float) -> NestedFits:
     equations = moments(counts.Q, counts.F, priors, True)
     inverse = inverse_factor(equations.A, alpha)
     Y = inverse @ equations.R
-    fit = np.cumsum((Y**2).sum(axis=1))[ends - 1]
+    fits = np.cumsum(Y**2, axis=0)[ends - 1]  # by class
+    fit = fits.sum(axis=1)
     trace = np.cumsum(np.einsum("ij,ij->i", inverse, inverse))[ends - 1]
     present = priors > 0
     scaled = Y[:, present] / np.sqrt(priors[present]) if K > 2 else Y
@@ -455,7 +457,7 @@ def nested_fits(counts: CountsProblem, alpha: float) -> NestedFits:
     gamma = weight_of(K) * np.maximum(variance - fit - penalty, 0)
     if K == 2 and variance > 0:
         canonical = 1 - gamma / variance
-    by_map = np.minimum(_scaled_bound(equations.base, fit, penalty, K), 4 * gamma)
+    by_map = np.minimum(_map_bounds(priors, fits, penalty), 4 * gamma)
     return NestedFits(
         gamma,
         np.sqrt(np.clip(canonical, 0, 1)),
@@ -486,18 +488,14 @@ def nested_solutions(counts: CountsProblem, alpha: float) -> tuple[Floats, Float
     return points, mean - equations.centre @ points
 
 
-def _scaled_bound(base: Floats, fit: Floats, penalty: Floats, n_classes: int) -> Floats:
-    """Return the guarantee of the rule map: 2[1 − 1/K − (E[t_Y − t̄])² / E‖t − t̄·1‖²].
+def _map_bounds(priors: Floats, fits: Floats, penalty: Floats) -> Floats:
+    """Return the guarantee of the rule map after 1, 2, … features.
 
-    Points of all classes sum to 0, so that t̄ = 1/K.
+    Points of all classes sum to 0, so that t̄ = 1/K; those of two are one column.
     """
-    if n_classes == 2:  # one column of points is enough
-        start = float(((base - 0.5) ** 2).sum())
-        lead = 2 * (start + fit)
-        spread = 2 * (start + fit - penalty)
-    else:
-        off = base - 1 / n_classes
-        lead = float(base @ off) + fit
-        spread = float(off @ off) + fit - penalty
-    gain = np.where(spread > 0, lead**2 / np.where(spread > 0, spread, 1), 0)
-    return np.maximum(2 * (1 - 1 / n_classes - gain), 0)
+    off = priors - 1 / len(priors)
+    squares = 2 * weight_of(len(priors)) * (fits.sum(axis=1) - penalty)
+    spreads = np.maximum(off @ off + squares, 0)
+    leads = priors * off + fits
+    pairs = zip(spreads.tolist(), leads, strict=True)
+    return np.array([map_bound(spread, lead, priors).bound for spread, lead in pairs])

@@ -112,6 +112,22 @@ def import_extra(name: str, extra: str, need: str, otherwise: str = "") -> Any:
         raise MissingExtraError(text) from None
 
 
+def import_cupy() -> Any:
+    """Return CuPy, if there is a GPU; the error says what is missing."""
+    need = "The GPU needs CuPy, which is not installed"
+    cupy = import_extra("cupy", "gpu", need, ", or use the CPU")
+    try:
+        devices = cupy.cuda.runtime.getDeviceCount()
+    except cupy.cuda.runtime.CUDARuntimeError:
+        devices = 0
+    if not devices:
+        raise InputError(
+            "There is no NVIDIA GPU here, or it has no driver: use {device}.",
+            device="cpu",
+        )
+    return cupy
+
+
 def is_number(value: object) -> TypeGuard[float]:
     """Return whether a value is a finite real number, and not a truth value."""
     if not isinstance(value, numbers.Real) or isinstance(value, bool):

@@ -6,9 +6,10 @@ The answer is "proved" (exit code 0), "not proved" (1) or "wrong file" (2). E is
 over ANY population with these pair counts: they determine every E here. K classes. A
 model gives class y the score s_y = b_y + the points of a row's categories. Let
 t_y = 1/K + s_y, and s the mean of the s_y. The error of rules renyi and sharp is at
-most B = 2 gamma = E|t - e_Y|². That of rule map, the largest score, is at most
-2(1 - 1/K - L²/V): V is the sum of E[(s_y - s)²], L = max(0, E[s_Y - s]). If the pairs
-are counted within each class, the bounds are computed within each class.
+most B = 2 gamma = E|t - e_Y|². That of rule map, the largest score, is for every b at
+most 2 b² V + the sum of P(y) f(b m_y). Here V is the sum of E[(s_y - s)²], and m_y the
+mean of s_y - s in class y. With k = 1 - 1/K, f(u) is -2u²/k for u >= k, else 2k - 4u,
+at most 1. Pairs that are counted within each class give bounds within each class.
 A proof is about ANY rule. Upper bound: functions l_y(x) are sums of one number for each
 cell of each table. For every set S of classes they add up to |S| - 1 or more, at every
 x. Then rules that answer y with probability 1 - l_y or more have an error of at most
@@ -81,10 +82,23 @@ def described(columns: Any, encoder: Any) -> dict[str, Any]:
     return once([(k, each[at]) for k, at in zip(names, columns["which"], strict=True)])
 
 
-def root(value: Fraction) -> Fraction:
+def root(v: Fraction) -> Fraction:
     """Return a fraction slightly above the square root, or equal to it."""
-    scaled = value.numerator * value.denominator << 160
-    return Fraction(isqrt(scaled) + 1, value.denominator << 80)
+    return Fraction(isqrt(v.numerator * v.denominator << 160) + 1, v.denominator << 80)
+
+
+def least(each: Any, V: Fraction, k: Fraction) -> Fraction:
+    """Return the least bound of map over b; `each` class has P(y) and m_y."""
+    bounds = [Fraction(1)]
+    for b in [v / m for _, m in each if m > 0 for v in (k / 2 - Fraction(1, 4), k)]:
+        near = [(p, m) for p, m in each if m > 0 and 2 * k - 1 <= 4 * b * m < 4 * k]
+        far = [(p, m) for p, m in each if b * m >= k]  # also if b is larger
+        slope = sum(p * m for p, m in near)
+        width = V - sum(p * m * m for p, m in far) / k
+        b = max(b, slope / width) if width > 0 else b
+        fixed = 1 + (2 * k - 1) * sum(p for p, _ in near) - sum(p for p, _ in far)
+        bounds.append(2 * b * (b * width - 2 * slope) + fixed)
+    return min(bounds)
 
 
 class Scores(NamedTuple):
@@ -119,12 +133,12 @@ class Counts:
         D, width = ends[-2:]
         check(len(every) == width**2, "its counts do not fit its columns")
         check((width - D) * size < 2**29, "it has too many classes", 1)
-        self.rows = header["n"]
         self.target, (_, level, _) = self.columns.popitem()
         check(self.target == header["target"], "its target is not its last column", 1)
         self.classes = json.dumps(json.loads(level)["categories"])
         self.table = [numbers[k * width : (k + 1) * width] for k in range(width)]
         self.n = sum(self.table[a][a] for a in self.blocks[-1])
+        self.rows = header["n"]
         self.pairs = [row[:D] for row in self.table[:D]]
         self.by_class = [row[:D] for row in self.table[D:]]
         rows = [numbers[k : k + D] for k in range(width**2, len(numbers), D)]
@@ -150,10 +164,11 @@ class Counts:
         K = len(self.by_class)
         D = len(self.pairs)
         how = card.get("calibration")
-        if not how or how["kind"] == "temperature":  # which changes no decision
-            check(not how or how["slope"] > 0, "its temperature is not positive")
+        if not how or type(how["slope"]) is not list:  # one slope
+            check(not how or how["slope"] > 0, "its slope is not positive")
             unity = [[int(a == b) for a in range(K)] for b in range(K)]
-            how = {"slope": unity, "intercept": [0] * K}
+            shift = how["intercept"] / how["slope"] if how else 0
+            how = {"slope": unity, "intercept": [-shift, *[shift] * (K - 1)]}
         z = [row if K > 2 else [-row, row] for row in [*card["z"], card["intercept"]]]
         rows = [*z, *how["slope"], how["intercept"]]
         fits = len(rows) == D + K + 2 and {*map(len, rows)} == {K}
@@ -164,8 +179,7 @@ class Counts:
         mapped = [[dot(row, column) for column in slope] for row in z]
         mapped[-1] = [*map(add, mapped[-1], exact[-1])]
         reach = self.reach(z)
-        sizes = [[*map(abs, column)] for column in slope]
-        moved = [dot(reach, column) for column in sizes]
+        moved = [dot(reach, map(abs, column)) for column in slope]
         total = max(map(add, moved, map(abs, exact[-1])))
         return self.scores(z, max(reach), 0), self.scores(mapped, total, K)
 
@@ -187,23 +201,21 @@ class Counts:
     def closed(self, s: Scores, pairs: Any, by_class: Any) -> tuple[Any, Any]:
         """Return B and the bound of map, both with room for rounding of the scores."""
         K = len(s.points)
-        part = Fraction(1, K)
-        n = sum(map(sum, by_class)) // len(self.columns)
+        k = Fraction(K - 1, K)
+        n = sum(counts := [sum(row[: len(self.blocks[0])]) for row in by_class])
         total = [*map(sum, zip(*s.points))]
         squares = [dot(f, [dot(row, f) for row in pairs]) for f in [*s.points, total]]
-        both = squares.pop()
-        mean = part * sum(dot(row, total) for row in by_class)
-        L = Fraction(sum(map(dot, by_class, s.points)) - mean) / (n * s.unit)
-        V = Fraction(sum(squares) - part * both) / (n * s.unit**2)
-        B = Fraction(sum(squares), n * s.unit**2) - 2 * L + 1 - part
-        possible = B >= 0 and max(L, Fraction(0)) ** 2 <= (1 - part) * V
-        check(possible, "no population has these counts")
-        # A row that map gets wrong has t_k >= t_Y - 2e for some k, so that the class
-        # with the largest score is also wrong after t_Y is lowered by 2e.
+        V = (sum(squares[:K]) - Fraction(squares[K], K)) / (n * s.unit**2)
+        rows = zip(by_class, s.points)
+        means = [dot(row, f) - Fraction(dot(row, total), K) for row, f in rows]
+        L = sum(means) / (n * s.unit)
+        B = Fraction(sum(squares[:K]), n * s.unit**2) - 2 * L + k
+        check(B >= 0 <= V and L * abs(L) <= k * V, "no population has these counts")
+        # Where map is wrong, t_k >= t_Y - 2e for some k: it also is if t_Y is 2e lower.
         e = s.error
-        lead = max(L - 2 * e * (1 - part), Fraction(0))
-        spread = V - 4 * e * L + 4 * e**2 * (1 - part)
-        best = 2 * (1 - part - (lead**2 / spread if lead else 0))
+        both = zip(counts, means)
+        each = [(Fraction(c, n), m / (c * s.unit) - 2 * e * k) for c, m in both if c]
+        best = least(each, V - 4 * e * L + 4 * e**2 * k, k)
         return (root(B) + root(Fraction(K)) * e) ** 2, best
 
     def bounds(self, card: Any) -> dict[str, Fraction]:
@@ -215,7 +227,7 @@ class Counts:
         for y, pairs in enumerate(self.within):
             rows = [[v * (k == y) for v in row] for k, row in enumerate(self.by_class)]
             n = sum(rows[y]) // len(self.columns)
-            missed += n * min(1, self.closed(deciding, pairs, rows)[1]) if n else 0
+            missed += n * self.closed(deciding, pairs, rows)[1] if n else 0
         best = min(best, missed / self.n)
         most = min(B, Fraction(1))
         return {"gamma": B / 2, "map": best, "renyi": most, "sharp": most}
@@ -282,7 +294,7 @@ def answer(marginals: str, model: str = "", proof: str = "") -> tuple[int, str, 
         (_, M, P) = read
         claimed = (P["claims"] if P else M.get("certificate")) or {}
         about = claimed.get("basis", "marginals") == "marginals"
-        check(about, "it is about rows, and counts prove nothing about rows", 1)
+        check(about, "it is about rows or inexact counts, which is not checked here", 1)
         check({"gamma", "upper", "lower"} & {*claimed}, "it states no bound", 1)
         check(bool(M) == ("gamma" in claimed), "give the model it is about, or none", 1)
         at = marginals
@@ -296,15 +308,14 @@ def answer(marginals: str, model: str = "", proof: str = "") -> tuple[int, str, 
         if "gamma" in claimed:
             exact = C.bounds(card)
             each = [("gamma", claimed["gamma"]), *claimed["bounds"].items()]
-            claims = [(k, v, exact[k], exact[k] <= v) for k, v in each]
+            stated = [(k, v, exact[k]) for k, v in each if v is not None]
+            claims = [(*row, row[2] <= row[1]) for row in stated]
         at = proof or at
         for what, holds in ("upper", le), ("lower", ge):
             if what in claimed:
+                v = claimed[what]
                 bound = getattr(C, what)(P[what])
-                number = claimed[what]
-                claims.append(
-                    (f"{what}, any rule", number, bound, holds(bound, number))
-                )
+                claims.append((f"{what}, any rule", v, bound, holds(bound, v)))
     except Exception as error:
         known = type(error) is AssertionError and len(error.args) == 2
         code, why = error.args if known else (2, f"it is not valid ({error!r:.60})")

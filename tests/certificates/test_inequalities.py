@@ -39,6 +39,7 @@ from support.joints import (
     worst_case,
     worst_distribution,
 )
+from support.scorings import map_bound
 
 pytest.importorskip("clarabel")
 pytest.importorskip("highspy")
@@ -233,8 +234,10 @@ def check_library(table, z, t, gamma, scaled):
     assert c.bounds["sharp"] == pytest.approx(min(1, 2 * gamma), abs=1e-9)
     # Rounded up by what floating point may do to scores, which counts if they are tiny.
     power = ((t - t.mean(axis=1, keepdims=True)) ** 2).max()
-    room, expected = 1e-8 + 1e-14 / max(power, 1e-14), min(1, scaled, 4 * gamma)
+    room = 1e-8 + 1e-14 / max(power, 1e-14)
+    expected = min(map_bound(t, table.reshape(len(t), -1)), 4 * gamma)
     assert expected - 1e-9 <= c.bounds["map"] <= expected + room
+    assert c.bounds["map"] <= scaled + room
     A, b = marginal_constraints(table)
     for rule in ("renyi", "sharp"):
         assert worst_case(rules.rule_proba(t, rule), A, b) <= c.bounds[rule] + SLACK

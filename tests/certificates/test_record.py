@@ -13,9 +13,10 @@ import pandas as pd
 import pytest
 from sklearn.base import clone
 
-from renyi import Certificate, Encoder, Marginals, RenyiClassifier, certify, fitting
+from renyi import Certificate, Encoder, Marginals, RenyiClassifier, certify
 from renyi.datasets import load
 from renyi.encoding.columns import Columns, Levels
+from renyi.fitting import record
 from renyi.formatting import at_most
 from renyi.marginals import consistency
 from support.scorings import risk_at_rows
@@ -136,13 +137,13 @@ def test_random_labels_promise_nothing():
 def test_certificate_is_computed_when_asked_for(votes, monkeypatch):
     X, y, _ = votes
     calls = []
-    real = fitting.certificate
+    real = record.certificate
 
     def counted(*args, **more):
         calls.append(args)
         return real(*args, **more)
 
-    monkeypatch.setattr(fitting, "certificate", counted)
+    monkeypatch.setattr(record, "certificate", counted)
     clf = RenyiClassifier(alpha=0.1).fit(X, y)
     clf.predict(X)
     assert calls == []
@@ -176,10 +177,10 @@ def test_certificate_is_frozen(votes):
 
 def test_certificate_of_the_training_rows(votes, promoters):
     for X, y, clf in (votes, promoters):
-        gamma, scaled = risk_at_rows(clf, X, y)
+        gamma, expected = risk_at_rows(clf, X, y)
         c = clf.certificate_
         assert c.gamma == pytest.approx(gamma, abs=1e-12)
-        assert c.bounds["map"] == pytest.approx(min(scaled, 4 * gamma), abs=1e-10)
+        assert c.bounds["map"] == pytest.approx(min(expected, 4 * gamma), abs=1e-10)
         by_counts = certify(clf, Marginals.from_data(X, y))
         assert by_counts.gamma == pytest.approx(gamma, abs=1e-12)
         assert by_counts.bounds == pytest.approx(c.bounds, abs=1e-10)
@@ -194,9 +195,9 @@ def test_other_rows_with_labels_the_model_never_saw(K):
     clf = RenyiClassifier().fit(X[known], y[known])
     m = Marginals.from_data(X, y)
     c = certify(clf, m)
-    gamma, scaled = risk_at_rows(clf, X, y)
+    gamma, expected = risk_at_rows(clf, X, y)
     assert c.gamma == pytest.approx(gamma, abs=1e-12)
-    assert c.bounds["map"] == pytest.approx(min(1, scaled), abs=1e-10)
+    assert c.bounds["map"] == pytest.approx(expected, abs=1e-10)
     assert c.n == 300
     assert certify(clf.scorecard_, m).gamma == pytest.approx(gamma, abs=1e-12)
 
@@ -243,13 +244,16 @@ def test_what_does_not_fit_is_named(votes):
         certify(clf, Marginals.from_data(X, y), level="magic")
 
 
-def test_absent_pairs_are_named():
+def test_absent_pairs_are_intervals():
     X, y = load("votes")
     tables = [pd.crosstab(X[name].fillna("?"), y) for name in ("crime", "immigration")]
     m = Marginals.from_tables(tables, target="party")
     clf = RenyiClassifier().fit(X[["crime", "immigration"]], y)
-    with pytest.raises(ValueError, match="'crime' and 'immigration'"):
-        certify(clf, m)
+    c = certify(clf, m)
+    assert c.basis == "intervals"
+    exact = certify(clf, Marginals.from_data(X[["crime", "immigration"]], y))
+    assert exact.gamma <= c.gamma
+    assert Certificate.from_dict(c.to_dict()) == c
 
 
 # ---- the encoder of the model, not that of the marginals

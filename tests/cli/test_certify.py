@@ -539,7 +539,7 @@ def test_other_import_errors_are_our_faults(
     def fail(*_: object) -> None:
         raise ImportError("cannot import name 'z'")
 
-    monkeypatch.setattr("renyi.cli._command", fail)
+    monkeypatch.setattr("renyi.cli.process._command", fail)
     done = run("datasets")
     assert done.code == 1
     assert "Unexpected ImportError" in done.err

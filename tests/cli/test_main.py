@@ -20,7 +20,8 @@ from renyi.cli.methods import Settings, every_method
 from renyi.cli.parser import parser
 from renyi.exports import formats, integer_card
 from renyi.exports.dialects import DIALECTS
-from renyi.fitting import OBJECTIVES, fit_rows
+from renyi.fitting.settings import OBJECTIVES
+from renyi.fitting.training import fit_rows
 from renyi.robust import minimax_problem
 from renyi.solvers.calibration import CALIBRATIONS
 from support.commandline import (
@@ -191,7 +192,9 @@ def test_warnings_of_libraries_stay_out_of_sight(
 def test_wrong_numbers_are_told_before_any_work(
     bad: Callable[..., str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("renyi.cli._command", lambda _: pytest.fail("work was done"))
+    monkeypatch.setattr(
+        "renyi.cli.process._command", lambda _: pytest.fail("work was done")
+    )
     assert "--seed" in bad("fit", "votes", "--seed", "-1", "--rule", "sharp")
     assert "--bins" in bad("fit", "votes", "--bins", "1")
 
@@ -205,7 +208,7 @@ def test_surprises_are_told_in_a_sentence(
     def fail(*_: object) -> None:
         raise error
 
-    monkeypatch.setattr("renyi.cli._command", fail)
+    monkeypatch.setattr("renyi.cli.process._command", fail)
     done = run("datasets")
     assert done.code == 1
     (line,) = done.err.splitlines()
@@ -223,7 +226,7 @@ def test_interruption_and_lack_of_memory(
     def stop(*_: object) -> None:
         raise error
 
-    monkeypatch.setattr("renyi.cli._command", stop)
+    monkeypatch.setattr("renyi.cli.process._command", stop)
     error: BaseException = KeyboardInterrupt()
     assert run("datasets").code == 130
     error = MemoryError("Unable to allocate 3 TiB")
@@ -238,7 +241,7 @@ def test_no_permission_is_told_with_what_to_do(
     def refuse(*_: object) -> None:
         raise PermissionError(13, "Permission denied", "shop.duckdb")
 
-    monkeypatch.setattr("renyi.cli._command", refuse)
+    monkeypatch.setattr("renyi.cli.process._command", refuse)
     done = run("datasets")
     assert done.code == 2
     assert "shop.duckdb: permission denied: ask its owner" in done.err

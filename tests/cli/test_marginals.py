@@ -200,5 +200,5 @@ def test_an_encoder_that_is_no_model(bad: Callable[..., str]) -> None:
     save(table())
     build = ("marginals", "build", "t.csv", "--target", "y", "--out", "q.renyi")
     message = bad(*build, "--encoder", "t.csv")
-    assert "--encoder must be a model written by fit (.json) or pair counts" in message
+    assert "--encoder must be a model written by fit, an encoder (.json) or" in message
     assert "MODEL" not in message

@@ -288,8 +288,8 @@ def test_an_encoder_brings_its_order(
     assert "--order 3 does not fit 1.renyi" in err
 
 
-def test_no_exact_worst_case_is_offered_at_order_2(
-    good: Callable[..., Done], bad: Callable[..., str]
+def test_an_exact_worst_case_at_order_2_is_known_but_not_advised(
+    good: Callable[..., Done],
 ) -> None:
     place = save(table(), "t.csv")
     options = ("--target", "y", "--id", "id", "--order", "2")
@@ -299,7 +299,10 @@ def test_no_exact_worst_case_is_offered_at_order_2(
     assert "Guarantee: none useful." in told
     assert "--exact" not in told
     assert "3 features of 2 columns each" in told
-    assert "need order 1" in bad("certify", "m.json", "m.renyi", "--exact")
+    exact = good("certify", "m.json", "m.renyi", "--exact", "--json").json
+    closed, *_, last = exact["model"]
+    assert last["lower"] == pytest.approx(last["upper"], abs=1e-4)
+    assert last["upper"] < 0.9 * closed["upper"]
 
 
 def test_held_out_rows_at_order_2(good: Callable[..., Done]) -> None:

@@ -190,29 +190,65 @@ def test_the_closed_form_is_told_while_large_programs_are_set_up(
 
 def test_whatever_a_library_makes_of_control_c(tmp_path: Path) -> None:
     code = (
-        "import os, signal, renyi.__main__, renyi.cli\n"
+        "import os, signal, renyi.__main__, renyi.cli.process\n"
         "def fail(*_):\n"
         "    try:\n"
         "        os.kill(os.getpid(), signal.SIGINT)\n"
         "    except KeyboardInterrupt:\n"
         "        raise RuntimeError('Query interrupted') from None\n"
-        "renyi.cli._command = fail\n"
+        "renyi.cli.process._command = fail\n"
         "raise SystemExit(renyi.__main__.main())"
     )
     answer = stop(begin("datasets", cwd=tmp_path, code=code), 30.0)
     assert (answer.code, answer.err) == (130, "renyi: interrupted\n")
 
 
+@pytest.mark.parametrize("name", ["SIGINT", "SIGTERM"])
+def test_a_signal_while_code_is_made_of_a_text(name: str, tmp_path: Path) -> None:
+    """As while a dataclass or a named tuple is made, when modules are loaded."""
+    number = getattr(signal, name)
+    (tmp_path / "work.py").write_text(
+        "import renyi.__main__, renyi.cli.process\n"
+        "def load(*_):\n"
+        f"    exec('import os; os.kill(os.getpid(), {number:d})')\n"
+        "renyi.cli.process._command = load\n"
+        "raise SystemExit(renyi.__main__.main())"
+    )
+    command = [sys.executable, "-m", "work", "datasets"]
+    done = subprocess.run(command, cwd=tmp_path, env=HERE, capture_output=True)
+    word = b"interrupted" if name == "SIGINT" else b"terminated"
+    expected = (128 + number, b"", b"renyi: %s\n" % word)
+    assert (done.returncode, done.stdout, done.stderr) == expected
+
+
+def test_a_signal_when_the_work_is_done(tmp_path: Path) -> None:
+    """The answer is there; a signal before the old handlers are back is no error."""
+    code = (
+        "import os, signal, renyi.__main__, renyi.cli.process as process\n"
+        "usual = signal.signal\n"
+        "ran = []\n"
+        "def restored(number, handler):\n"
+        "    if ran:\n"
+        "        os.kill(os.getpid(), signal.SIGTERM)\n"
+        "    return usual(number, handler)\n"
+        "process._command = lambda args: ran.append(args) or 0\n"
+        "signal.signal = restored\n"
+        "raise SystemExit(renyi.__main__.main())"
+    )
+    answer = stop(begin("datasets", cwd=tmp_path, code=code), 30.0)
+    assert (answer.code, answer.out, answer.err) == (143, "", "renyi: terminated\n")
+
+
 def test_a_solver_that_is_left_behind_cannot_abort_the_process(tmp_path: Path) -> None:
     """Python does not shut down while its thread may return: that aborts C++ code."""
     code = (
-        "import atexit, time, renyi.__main__, renyi.cli\n"
+        "import atexit, time, renyi.__main__, renyi.cli.process\n"
         "from renyi.solvers.programs import in_thread\n"
         "atexit.register(print, 'shutting down')\n"
         "def leave(*_):\n"
         "    print('answer', in_thread(lambda _: time.sleep(60), 0.01))\n"
         "    return 3\n"
-        "renyi.cli._command = leave\n"
+        "renyi.cli.process._command = leave\n"
         "raise SystemExit(renyi.__main__.main())"
     )
     answer = stop(begin("datasets", cwd=tmp_path, code=code), 30.0)
@@ -272,12 +308,12 @@ def test_closed_streams(
 def test_no_file_takes_the_place_of_a_closed_stream(tmp_path: Path) -> None:
     """A library that writes to stderr would write into the model."""
     code = (
-        "import os, renyi.__main__, renyi.cli\n"
+        "import os, renyi.__main__, renyi.cli.process\n"
         "def write(*_):\n"
         "    with open('model', 'wb') as stream:\n"
         "        os.write(2, b'noise')\n"
         "    return 0\n"
-        "renyi.cli._command = write\n"
+        "renyi.cli.process._command = write\n"
         "raise SystemExit(renyi.__main__.main())"
     )
     (tmp_path / "code.py").write_text(code)

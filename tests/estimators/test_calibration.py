@@ -11,7 +11,9 @@ import pytest
 from sklearn.metrics import log_loss
 
 import renyi
-from renyi import Marginals, RenyiClassifier, certify
+from renyi import Marginals, RenyiClassifier, certify, verify
+from renyi.certificates import heldout
+from renyi.crossfitting import Half, deciding_card, judged_half, split_rows
 from renyi.encoding import rows as training_rows
 from renyi.robust.worst import worst_case
 from renyi.solvers import calibration, ridge
@@ -76,6 +78,8 @@ def test_the_temperature_is_fitted_to_rows_that_were_left_out():
 
 MODELS = [
     (2, 300, {}),
+    (2, 300, {"calibration": "sigmoid"}),
+    (2, 25, {"calibration": "sigmoid"}),  # the dual road
     (3, 300, {}),
     (3, 300, {"calibration": "temperature"}),
     (4, 25, {}),  # the dual road
@@ -144,6 +148,162 @@ def test_more_classes_are_not_masked_and_the_certificate_says_so():
     assert mine.gamma == theirs.gamma
 
 
+def rare(n, share=0.05, d=6, seed=0):
+    """Two classes, the second in a share of the rows, with additive logits."""
+    rng = np.random.default_rng(seed)
+    X = rng.integers(0, 4, (n, d))
+    g = sum(rng.normal(size=4)[X[:, j]] for j in range(d)) * 2.5 / np.sqrt(d)
+    g += rng.logistic(size=n)
+    frame = pd.DataFrame(X.astype(str), columns=[f"q{j}" for j in range(d)])
+    return frame, pd.Series(np.where(g > np.quantile(g, 1 - share), "yes", "no"))
+
+
+@pytest.mark.parametrize("share", [0.01, 0.05])
+def test_a_rare_class_gets_an_intercept(share):
+    X, y = rare(8000, share)
+    train, test = slice(0, 3000), slice(3000, None)
+    clf = RenyiClassifier().fit(X[train], y[train])
+    slope = RenyiClassifier(calibration="temperature").fit(X[train], y[train])
+    assert clf.scorecard_.calibration.kind == "sigmoid"
+    p, before = (m.predict_proba(X[test])[:, 1] for m in (clf, slope))
+    truth = (y[test] == "yes").to_numpy()
+    assert log_loss(truth, p) < 0.9 * log_loss(truth, before)
+    likeliest = np.argsort(-p)[: int(share * len(p))]
+    assert p[likeliest].mean() == pytest.approx(truth[likeliest].mean(), abs=0.12)
+    assert before[likeliest].mean() < 0.6 * truth[likeliest].mean()
+    np.testing.assert_array_equal(clf.predict(X[test]) == "yes", p > 0.5)
+    errors = [(m.predict(X[test]) != y[test]).mean() for m in (clf, slope)]
+    assert errors[0] <= errors[1] + 0.002
+    error = clf.certificate_.loo_error
+    assert error == pytest.approx(errors[0], abs=0.012)
+    few = RenyiClassifier(calibration="sigmoid").fit(X[:300], y[:300])
+    assert few.certificate_.loo_error == few.alpha_choice_.error
+    assert error == pytest.approx((clf.predict(X[train]) != y[train]).mean(), abs=0.01)
+
+
+@pytest.mark.parametrize("n", [40, 900])
+def test_certificates_are_those_of_the_shifted_card(n):
+    X, y = rare(n, 0.15, 3 if n == 900 else 12)
+    clf = RenyiClassifier(calibration="sigmoid").fit(X, y)
+    assert (clf.marginals_ is None) == (n == 40)
+    card = clf.scorecard_
+    c = card.calibration
+    shifted = replace(
+        card,
+        intercept=card.intercept + float(c.intercept) / float(c.slope),
+        calibration=None,
+    )
+    scores = shifted.scores(card.encoder.transform(X))[:, 0]
+    np.testing.assert_array_equal(clf.decision_function(X), scores)
+    np.testing.assert_array_equal(clf.predict(X) == "yes", scores > 0)
+    assert clf.explain(X).sum(axis=1).to_numpy() == pytest.approx(scores)
+    m = Marginals.from_data(X, y, class_conditional=True)
+    pairs = replace(m, class_counts=None)
+    for counts in (m, pairs):
+        mine, theirs = certify(clf, counts), certify(shifted, counts)
+        assert mine.bounds["map"] == theirs.bounds["map"]
+        assert mine.auc == theirs.auc
+        assert mine.class_scores == theirs.class_scores
+        assert mine.error_at(0.2) == theirs.error_at(0.2)
+    assert clf.certificate_.bounds["map"] == pytest.approx(
+        certify(clf, pairs).bounds["map"]
+    )
+    assert clf.certificate_.class_scores == pytest.approx(
+        certify(clf, pairs).class_scores
+    )
+    plain = RenyiClassifier(calibration=None).fit(X, y)
+    assert clf.certificate_.gamma == plain.certificate_.gamma
+    for rule in ("renyi", "sharp"):
+        assert clf.certificate_.bounds[rule] == plain.certificate_.bounds[rule]
+        shares = (each.rule_proba(X, rule) for each in (clf, plain))
+        np.testing.assert_array_equal(*shares)
+    held = certify(clf, X, y)
+    assert held.bounds["map"] == certify(shifted, X, y).bounds["map"]
+    assert held.observed_error == (clf.predict(X) != y).mean()
+    if n == 900:
+        worst = worst_case(clf, m)
+        assert worst.upper == pytest.approx(worst_case(shifted, m).upper)
+        for level in ("lp", "exact"):
+            steps = [certify(each, m, level=level).steps for each in (clf, shifted)]
+            assert [s.upper for s in steps[0]] == pytest.approx(
+                [s.upper for s in steps[1]]
+            )
+
+
+def test_whole_points_decide_as_the_shifted_card():
+    X, y = rare(3000, 0.1, 5)
+    clf = RenyiClassifier().fit(X, y)
+    assert clf.scorecard_.calibration.kind == "sigmoid"
+    card = clf.scorecard_.rounded(20, marginals=clf.marginals_)
+    codes = card.scorecard.encoder.transform(X)
+    assert (card.predict(X) == clf.predict(X)).mean() > 0.98
+    p = card.scorecard.probabilities(codes)[:, 1]
+    np.testing.assert_array_equal(card.predict(X) == "yes", p > 0.5)
+    assert p == pytest.approx(clf.predict_proba(X)[:, 1], abs=0.15)
+    assert card.certificate.bounds == certify(card.scorecard, clf.marginals_).bounds
+
+
+def test_a_shifted_model_is_proved(tmp_path):
+    for seed in range(6):
+        X, y = rare(400, 0.1, 4, seed)
+        m = Marginals.from_data(X, y, class_conditional=seed % 2 == 0)
+        clf = RenyiClassifier(calibration="sigmoid").fit(X, y)
+        m.save(tmp_path / "m.renyi")
+        clf.save(tmp_path / "m.json")
+        paths = str(tmp_path / "m.renyi"), str(tmp_path / "m.json")
+        code, why, claims = verify.answer(*paths)
+        assert (code, why) == (0, "")
+        bound = certify(clf, m).bounds["map"]
+        exact = verify.Counts(paths[0]).bounds(clf.scorecard_.to_dict())["map"]
+        assert float(exact) <= bound <= float(exact) + 1e-9
+
+
+BALANCED = ["votes", "credit", "kr-vs-kp", "promoters", 0, 1, 2]
+
+
+@pytest.mark.parametrize("name", BALANCED)
+def test_balanced_tables_keep_their_decisions(name):
+    if isinstance(name, str):
+        X, y = renyi.datasets.load(name)
+    else:
+        X, y = rare(1000, 0.5, 6, name)
+    clf = RenyiClassifier().fit(X, y)
+    plain = RenyiClassifier(calibration=None).fit(X, y)
+    assert clf.scorecard_.calibration.kind == "temperature"
+    np.testing.assert_array_equal(clf.predict(X), plain.predict(X))
+
+
+def apparent_and_true(n, share, seeds, d=6):
+    """Mean error by leaving out rows, and on 20,000 other rows."""
+    errors = []
+    for seed in seeds:
+        X, y = rare(n + 20_000, share, d, seed)
+        if y[:n].nunique() < 2:
+            continue
+        clf = RenyiClassifier().fit(X[:n], y[:n])
+        true = (clf.predict(X[n:]) != y[n:]).mean()
+        errors.append((clf.certificate_.loo_error, true))
+    return np.array(errors)
+
+
+@pytest.mark.parametrize(("n", "share"), [(300, 0.05), (300, 0.2)])
+def test_the_error_to_expect_is_not_too_good(n, share):
+    """One coefficient decides, which was fitted to the rows: leaving out will do."""
+    apparent, true = apparent_and_true(n, share, range(12)).mean(axis=0)
+    assert apparent > true - 0.012
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("n", [150, 400, 1000])
+@pytest.mark.parametrize("share", [0.02, 0.05, 0.1, 0.3])
+@pytest.mark.parametrize("d", [6, 20])
+def test_the_error_to_expect_is_right_on_average(n, share, d):
+    errors = apparent_and_true(n, share, range(60), d)
+    off = errors[:, 0] - errors[:, 1]
+    width = off.std() / np.sqrt(len(off))
+    assert off.mean() > -3 * width - 0.003
+
+
 @pytest.mark.parametrize("n", [30, 200])
 def test_bounds_of_map_are_those_of_the_mapped_points(n):
     X, y = table(n, 3, 3, 12 if n == 30 else 2)
@@ -195,19 +355,67 @@ def test_samples_are_spread_over_periods_and_sorted_rows():
     assert not (more & ~kept).any()
 
 
-def test_halves_are_calibrated_without_moving_decisions():
-    X, y = table(400, 3)
-    safe = renyi.CrossFitClassifier().fit(X, y)
-    plain = renyi.CrossFitClassifier(RenyiClassifier(calibration=None)).fit(X, y)
-    np.testing.assert_array_equal(safe.predict(X), plain.predict(X))
-    assert safe.certificate_.bounds == plain.certificate_.bounds
-    slopes = [clf.scorecard_.calibration.slope for clf in safe.halves_]
+@pytest.mark.parametrize("K", [3, 4, 5, 6])
+def test_an_average_of_halves_answers_as_well_as_one_model(K):
+    """It is the mean of the halves' calibrated scores, and the card it certifies."""
+    n = 1500
+    X, y = table(n + 4000, K, 8, 4)
+    whole = RenyiClassifier().fit(X[:n], y[:n])
+    safe = renyi.CrossFitClassifier().fit(X[:n], y[:n])
+    errors = [(m.predict(X[n:]) != y[n:]).mean() for m in (whole, safe)]
+    assert errors[1] < errors[0] + 0.01
+    losses = [log_loss(y[n:], m.predict_proba(X[n:])) for m in (whole, safe)]
+    assert losses[1] < 1.06 * losses[0]
+    scores = [half.decision_function(X) for half in safe.halves_]
+    np.testing.assert_allclose(safe.decision_function(X), np.mean(scores, axis=0))
+    slopes = [half.scorecard_.calibration.slope for half in safe.halves_]
     assert safe.scorecard_.calibration.slope == pytest.approx(np.mean(slopes))
-    p = safe.predict_proba(X)
-    assert p.min() > 0
-    np.testing.assert_array_equal(safe.classes_[p.argmax(axis=1)], safe.predict(X))
-    with pytest.raises(ValueError, match="affine.* changes decisions"):
-        renyi.CrossFitClassifier(RenyiClassifier(calibration="affine")).fit(X, y)
+    c = safe.certificate_
+    assert errors[1] <= c.sampled_error <= c.bounds["map"]
+    assert c.bounds["map"] == pytest.approx(min(1, 4 * c.gamma))
+    halves = [Marginals.from_data(X[k:n:2], y[k:n:2]) for k in (0, 1)]
+    counted = renyi.CrossFitClassifier().fit_halves(*halves)
+    assert (counted.predict(X[n:]) != y[n:]).mean() < errors[0] + 0.02
+
+
+def test_halves_decide_by_scores_at_a_scale_of_their_own():
+    X, y = table(400, 3)
+    rows: list[Half] = split_rows(X, (y.map(ord) - ord("a")).to_numpy(), 0)
+    fit = RenyiClassifier().fit(rows[0].table, rows[0].y).fit_
+    card = deciding_card(fit)
+    codes = card.encoder.transform(X)
+    ratio = card.scores(codes) / fit.scorecard_.mapped.scores(codes)
+    assert ratio == pytest.approx(np.full(ratio.shape, ratio[0, 0]))
+    p = fit.scorecard_.probabilities(codes)
+    np.testing.assert_allclose(card.probabilities(codes), p, atol=1e-9)
+    judged = judged_half(fit, rows[1])
+    risks = heldout.squared_residuals(judged.deciding.t, judged.y)
+    for factor in (0.7, 1.4):  # near the best multiple on other rows
+        other = 1 / 3 + factor * (judged.deciding.t - 1 / 3)
+        assert risks.mean() < heldout.squared_residuals(other, judged.y).mean()
+
+
+def test_a_mixture_has_a_guarantee_where_calibrations_decide():
+    X, y = ordered(1500)
+    mixture = renyi.CrossFitClassifier(method="mixture").fit(X, y)
+    average = renyi.CrossFitClassifier().fit(X, y)
+    bounds = mixture.certificate_.bounds
+    assert bounds["map"] == pytest.approx(average.certificate_.bounds["map"])
+    assert bounds["map"] < 1
+    assert bounds["sharp"] < average.certificate_.bounds["sharp"]
+
+
+def test_a_rare_class_is_answered_by_the_average():
+    X, y = rare(8000, 0.05)
+    safe = renyi.CrossFitClassifier().fit(X[:3000], y[:3000])
+    whole = RenyiClassifier().fit(X[:3000], y[:3000])
+    assert safe.scorecard_.calibration.kind == "temperature"
+    p = safe.predict_proba(X[3000:])
+    np.testing.assert_allclose(p, whole.predict_proba(X[3000:]), atol=0.15)
+    np.testing.assert_array_equal(safe.predict(X[3000:]) == "yes", p[:, 1] > 0.5)
+    assert log_loss(y[3000:], p) < 1.02 * log_loss(
+        y[3000:], whole.predict_proba(X[3000:])
+    )
 
 
 def test_calibrations_that_cannot_be_are_refused():
@@ -215,9 +423,11 @@ def test_calibrations_that_cannot_be_are_refused():
     for kind in ("affine", "discriminant"):
         with pytest.raises(ValueError, match=f"{kind}.* three classes"):
             RenyiClassifier(calibration=kind).fit(*two)
-    for kind in ("temperature", "affine"):
+    with pytest.raises(ValueError, match="sigmoid.* two classes"):
+        RenyiClassifier(calibration="sigmoid").fit(*three)
+    for kind, rows in (("temperature", three), ("sigmoid", two), ("affine", three)):
         with pytest.raises(ValueError, match=f"{kind}.* needs the rows"):
-            m = Marginals.from_data(*three)
+            m = Marginals.from_data(*rows)
             RenyiClassifier(calibration=kind).fit_marginals(m)
     with pytest.raises(ValueError, match="^calibration must .* or None, not"):
         RenyiClassifier(calibration="isotonic").fit(*two)

@@ -22,7 +22,7 @@ def logit(p):
     return np.log(p) - np.log1p(-p)
 
 
-@pytest.mark.parametrize("calibration", ["auto", None])
+@pytest.mark.parametrize("calibration", ["auto", "sigmoid", None])
 @pytest.mark.parametrize("objective", ["error", "ranking"])
 def test_odds_are_moved_by_their_ratio(votes, calibration, objective):
     X, y, share = votes
@@ -35,7 +35,7 @@ def test_odds_are_moved_by_their_ratio(votes, calibration, objective):
     assert np.allclose(clf.predict_proba(X, prevalence=share), before)
 
 
-@pytest.mark.parametrize("calibration", ["auto", None])
+@pytest.mark.parametrize("calibration", ["auto", "sigmoid", None])
 @pytest.mark.parametrize("share", [5e-324, 1e-6, 0.01, 0.7, 1 - 1e-9])
 def test_answers_are_the_likelier_class_above_the_threshold(votes, calibration, share):
     X, y, _ = votes
@@ -111,8 +111,9 @@ def test_prevalence_needs_two_classes_known_shares_and_map(votes):
 
 def test_blocks_rank_as_all_rows(votes):
     X, y, _ = votes
-    whole = RenyiClassifier(objective="ranking", alpha=0.01).fit(X, y)
-    parts = RenyiClassifier(objective="ranking", alpha=0.01)
+    how = {"objective": "ranking", "alpha": 0.01, "calibration": "temperature"}
+    whole = RenyiClassifier(**how).fit(X, y)
+    parts = RenyiClassifier(**how)
     for k in range(0, len(y), 200):
         parts.partial_fit(X[k : k + 200], y[k : k + 200], classes=whole.classes_)
     assert np.allclose(parts.decision_function(X), whole.decision_function(X))

@@ -361,6 +361,7 @@ def test_pairs_of_chess():
         ({"tol": 0}, "tol must be positive, not 0"),
         ({"max_passes": 1.5}, "max_passes must be a whole number of at least 1"),
         ({"rule": "best"}, "rule"),
+        ({"calibration": "best"}, "calibration must be"),
         ({"refit_alpha": -1}, "alpha must be finite and not negative"),
         ({"order": 0}, "order must be a whole number"),
         ({"order": 20}, "order=20 needs at least 20 columns"),
@@ -508,3 +509,20 @@ def test_algorithm_1_to_the_letter_has_no_intercept(votes):
     np.testing.assert_allclose(norms[used], path.lambdas[k], rtol=1e-4)
     assert (norms[~used] <= path.lambdas[k] * (1 + 1e-9)).all()
     assert (path.intercepts == 0).all()
+
+
+def test_without_calibration_the_answer_is_the_sign_of_the_papers_score():
+    # Where the class is rare, the calibration of the default has an intercept.
+    X, _ = noisy(n=600, d=5)
+    rng = np.random.default_rng(0)
+    rare = (X["c1"] == X["c1"].iloc[0]) & (X["c2"] == X["c2"].iloc[0])
+    y = (rng.random(600) < np.where(rare, 0.45, 0.02)).astype(int)
+    usual = renyi.RenyiSelector(n_features=3).fit(X, y)
+    plain = renyi.RenyiSelector(n_features=3, calibration=None).fit(X, y)
+    assert plain.features_.tolist() == usual.features_.tolist()
+    card = plain.classifier_.scorecard_
+    assert card.calibration is None
+    codes = card.encoder.transform(X[sorted(plain.features_)])
+    answers = plain.classes_[(card.scores(codes)[:, 0] > 0).astype(int)]
+    assert (plain.predict(X) == answers).all()
+    assert usual.classifier_.scorecard_.calibration is not None

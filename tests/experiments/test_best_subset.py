@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from itertools import combinations
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 import renyi
+from experiments.best_subset import HERE, compare
 from experiments.branch_and_bound import best_subset
 from renyi.solvers import ridge
 from renyi.solvers.forward_selection import ALPHA, forward, subset_value
@@ -122,3 +124,30 @@ def test_too_many_features_are_refused():
     sample = Sample(8, d=21)
     with pytest.raises(ValueError, match="at most 20 features, not 21"):
         best_subset(sample.equations, sample.sizes, 3)
+
+
+def test_the_default_is_compared_as_it_is():
+    X, y = renyi.datasets.load("votes")
+    rows, d = compare("votes", 3)
+    assert (d, rows[:, 0].tolist()) == (16, [1, 2, 3])
+    m = renyi.Marginals.from_data(X, y)
+    equations = ridge.moments(m.Q, m.F, m.class_probabilities, True)
+    for k, of_path, usual, greedy, best in rows:
+        chosen = renyi.RenyiSelector(n_features=int(k)).fit(X, y).features_
+        places = [m.feature_names.index(name) for name in chosen]
+        value = subset_value(equations, m.encoder.columns.sizes, places)
+        assert usual == pytest.approx(value, abs=1e-12)
+        assert best <= min(of_path, usual, greedy) + 1e-9
+
+
+def test_the_documentation_has_the_committed_counts():
+    text = (HERE / "results" / "best_subset.md").read_text(encoding="utf-8")
+    lines = [line.split("|")[1:-1] for line in text.splitlines() if "proven" in line]
+    counts = [[int(cell.split(" of ")[0]) for cell in line[4:7]] for line in lines]
+    path, usual, greedy = np.sum(counts, axis=0)
+    page = Path(HERE.parent, "docs", "selection.rst").read_text(encoding="utf-8")
+    words = " ".join(page.split())
+    assert f"finds {usual} of these 30 sets with its small penalty" in words
+    assert f"and {greedy} without, Algorithm 1 finds {path}" in words
+    words = " ".join(renyi.RenyiSelector.__doc__.split())
+    assert f"in {usual} of 30 cases, without that penalty in {greedy}" in words

@@ -247,3 +247,23 @@ def test_committed_results_are_read_as_they_are(good, monkeypatch):
         good(name, *settings["command"][3:], "--out", name)
         after = pd.read_csv(Path(name, "table.csv"))
         pd.testing.assert_frame_equal(after, before)
+
+
+def test_the_short_version_is_understood(run, monkeypatch):
+    """Every command of ``make paper SPLITS=3``, as far as the work."""
+
+    def stop(folder, *_, **__):
+        raise ValueError(f"as far as the work in {folder}")
+
+    monkeypatch.setattr(pieces, "run", stop)
+    checkout = Path(command.__file__).parents[1]
+    make = ["make", "-n", "paper", "SPLITS=3"]
+    printed = subprocess.run(make, cwd=checkout, capture_output=True, check=True).stdout
+    lines_of_shell = printed.decode().replace("\\\n", " ").splitlines()
+    parts = [line.partition("-m experiments.")[2] for line in lines_of_shell]
+    commands = [part.split() for part in parts if part]
+    assert {name for name, *_ in commands} == {*MODULES} - {"guarantees"}
+    for name, *argv in commands:
+        done = run(name, *argv)
+        assert done.code == 2
+        assert f"as far as the work in results/short/{name}" in done.err

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import itertools
 import warnings
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -298,6 +299,27 @@ def test_report_of_the_selection(tmp_path):
     np.testing.assert_allclose(table["standard error"], 0.1)
     np.testing.assert_allclose(table["exceeded"], 0.5)
     assert "| votes | mRMR | 20.0 | 20.0 |" in (tmp_path / "table.md").read_text()
+
+
+def test_the_page_on_selection_has_the_committed_figures():
+    checkout = Path(table1.__file__).parents[1]
+    table = pd.read_csv(checkout / "experiments/results/selection/table.csv")
+    errors = 100 * table.pivot_table(
+        index=["dataset", "k"], columns="method", values="error"
+    )
+    page = (checkout / "docs/selection.rst").read_text(encoding="utf-8")
+    words = " ".join(page.split())
+    eight = errors.loc[("promoters", 8)].map("{:.1f} %".format)
+    assert f"mRMR is wrong on {eight['mRMR']} of the test rows" in words
+    assert f"mutual information on {eight['mutual information']}, " in words
+    assert f"Algorithm 1 on {eight['Algorithm 1']} and forward" in words
+    assert f"forward selection on {eight['forward']}." in words
+    ahead = errors["Algorithm 1"] - errors["forward"]
+    numbers = ahead.index.get_level_values("k")
+    some = ahead[(numbers >= 3) & (numbers <= 8)]
+    assert round(some[["adult", "kr-vs-kp"]].max()) == 4
+    assert some[["adult", "kr-vs-kp"]].min() > -0.4
+    assert abs(some[["credit", "votes"]]).max() < 0.5
 
 
 def test_figure_of_the_selection_shows_every_point():

@@ -38,10 +38,12 @@ def test_the_liability_has_its_heritability():
 
 
 @pytest.mark.genotypes
-@pytest.mark.parametrize(("what", "wrong"), [("chromosome-1", 2), ("all", 1)])
-def test_chinese_and_japanese_people_are_told_apart(what, wrong):
+@pytest.mark.parametrize(
+    ("what", "variants", "wrong"), [("chromosome-1", 6_762, 2), ("all", 83_534, 1)]
+)
+def test_chinese_and_japanese_people_are_told_apart(what, variants, wrong):
     G, y, _ = genome._hapmap1(what)
-    assert (G.n, y.sum()) == (89, 44)
+    assert (G.n, G.d, y.sum()) == (89, variants, 44)
     assert GenotypeClassifier().fit(G, y).loo_error_ == pytest.approx(wrong / 89)
 
 

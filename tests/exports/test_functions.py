@@ -79,8 +79,8 @@ def assert_all(
 @pytest.mark.parametrize(
     ("K", "calibration"),
     [
-        *((2, "auto"), (2, None), (4, "temperature"), (4, "affine")),
-        *((4, "discriminant"), (4, None)),
+        *((2, "auto"), (2, "sigmoid"), (2, None), (4, "temperature")),
+        *((4, "affine"), (4, "discriminant"), (4, None)),
     ],
 )
 def test_every_kind_of_model(

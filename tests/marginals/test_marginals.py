@@ -147,7 +147,7 @@ def parts_of(table, weight, class_conditional):
     st.booleans(),
     st.booleans(),
 )
-def test_merging_is_counting_all_rows(pairs, weighted, inner):
+def test_merging_counts_all_rows_and_subtracting_forgets_some(pairs, weighted, inner):
     table = [row for row, _ in pairs]
     weight = [w for _, w in pairs] if weighted else None
     first, second = parts_of(table, weight, inner)
@@ -157,18 +157,6 @@ def test_merging_is_counting_all_rows(pairs, weighted, inner):
     assert sum([first, second]) == whole
     assert np.array_equal((second + first).counts, whole.counts)
     assert (whole.class_counts is not None) is inner
-
-
-@given(
-    st.lists(st.tuples(rows, weights), min_size=2, max_size=20),
-    st.booleans(),
-    st.booleans(),
-)
-def test_subtracting_is_never_having_seen(pairs, weighted, inner):
-    table = [row for row, _ in pairs]
-    weight = [w for _, w in pairs] if weighted else None
-    first, second = parts_of(table, weight, inner)
-    whole = count(table, weight, class_conditional=inner)
     assert whole - second == first
     assert whole - first == second
 

@@ -25,7 +25,7 @@ ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "src" / "renyi"
 EXTRAS = {
     *("fast", "exact", "duckdb", "databases", "spark", "genetics", "plot"),
-    *("gpu", "all", "onnx", "test", "lint", "bench", "docs"),
+    *("gpu", "all", "onnx", "privacy", "test", "lint", "bench", "docs"),
 }
 
 

@@ -86,7 +86,9 @@ def test_selectors_and_given_axes(votes, clf):
 
 
 def test_what_cannot_be_drawn_is_said(clf):
-    with pytest.raises(TypeError, match="DataFrame"):
+    with pytest.raises(TypeError, match="dict"):
+        ScorecardDisplay.from_estimator({})
+    with pytest.raises(ValueError, match="'feature'; its columns are none"):
         ScorecardDisplay.from_estimator(pd.DataFrame())
     with pytest.raises(TypeError, match=r"ax must be matplotlib axes, not a str"):
         ScorecardDisplay.from_estimator(clf, ax="file.png")

@@ -128,9 +128,9 @@ def test_control_c_during_a_program(monkeypatch: pytest.MonkeyPatch) -> None:
     tables.append(X.value_counts(["c0", "c1", "c2"]))  # for the direct program
     run = programs.run
 
-    def interrupted(highs, time_limit) -> bool:
+    def interrupted(highs, time_limit, entries) -> bool:
         threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT)).start()
-        return run(highs, time_limit)
+        return run(highs, time_limit, entries)
 
     monkeypatch.setattr(programs, "run", interrupted)
     result = minimax(m, tables=tables, method="exact", time_limit=100)

@@ -358,7 +358,7 @@ def test_damaged_files_are_refused(votes, tmp_path, spoil, message):
 def test_the_text_is_enough_to_score_a_row_by_hand():
     X, y = load("votes")
     X = X.assign(constant="same")
-    card = RenyiClassifier(alpha=0.01).fit(X, y).scorecard_
+    card = RenyiClassifier(alpha=0.01).fit(X, y).scorecard_.mapped
     frame = card.frame().set_index(["feature", "category"])["republican"]
     row = X.iloc[0].fillna("(missing)")
     points = sum(frame[name, row[name]] for name in X if name != "constant")

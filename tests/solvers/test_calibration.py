@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
-from scipy.optimize import minimize_scalar
+from scipy.optimize import minimize, minimize_scalar
 from scipy.special import log_expit, log_softmax, softmax
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.linear_model import LogisticRegression
@@ -71,6 +73,78 @@ def test_temperatures_are_positive_and_finite_whatever_the_scores():
     assert calibration.affine(none, 3) is None
 
 
+def loss_of_platts_targets(rows):
+    """Minus the logarithm of the likelihood of slope and intercept."""
+    n0, n1 = np.bincount(rows.y, rows.weights)
+    target = np.where(rows.y == 1, (n1 + 1) / (n1 + 2), 1 / (n0 + 2))
+
+    def loss(beta):
+        g = beta[0] * rows.scores[:, 0] + beta[1]
+        logs = target * log_expit(g) + (1 - target) * log_expit(-g)
+        return -rows.weights @ logs
+
+    return loss
+
+
+@pytest.mark.parametrize("noise", [0.0, 0.3, 3.0])
+@pytest.mark.parametrize("shift", [-0.9, 0.0, 0.2])
+def test_a_sigmoid_has_the_largest_likelihood_of_platts_targets(noise, shift):
+    rows = rows_of(80, 2, noise=noise)
+    rows = rows._replace(scores=rows.scores + shift)
+    loss = loss_of_platts_targets(rows)
+    best = minimize(loss, [1.0, 0.0], method="Nelder-Mead", options={"xatol": 1e-8})
+    found = calibration.fitted(rows, 2, "sigmoid")
+    mine = [float(found.slope), float(found.intercept)]
+    assert loss(mine) <= best.fun + 1e-9
+    assert mine == pytest.approx(best.x.tolist(), rel=1e-3, abs=1e-3)
+    assert found.kind == "sigmoid" and found.moves_decisions
+    assert found.shift == pytest.approx(mine[1] / mine[0])
+    times = rows.weights.astype(int)
+    ones = np.ones(times.sum())
+    scores, y = (np.repeat(part, times, axis=0) for part in rows[:2])
+    again = calibration.fitted(LeftOut(scores, y, ones, ones, 0.0), 2, "sigmoid")
+    assert [float(again.slope), float(again.intercept)] == pytest.approx(mine)
+
+
+def test_an_intercept_is_taken_where_it_is_clearly_likelier():
+    rows = rows_of(200, 2)
+    slope = calibration.temperature(rows, 2)
+    found = calibration.fitted(rows, 2)
+    assert found.to_dict() == slope.to_dict()
+    for shift, kind in ((0.01, "temperature"), (0.5, "sigmoid")):
+        moved = rows._replace(scores=rows.scores + shift)
+        assert calibration.fitted(moved, 2).kind == kind
+    # The class of a third of the rows or less needs 2, a larger one ½ log n.
+    shifts = np.linspace(0.0, 0.2, 41)
+    for least, y in ((math.log(rows.weights.sum()) / 2, rows.y), (2.0, None)):
+        if y is None:
+            keep = np.flatnonzero((rows.y == 0) | (np.arange(200) % 4 == 0))
+            rows = LeftOut(*(part[keep] for part in rows[:4]), 0.0)
+        for shift in shifts:
+            moved = rows._replace(scores=rows.scores + shift)
+            loss = loss_of_platts_targets(moved)
+            one = loss([float(calibration.temperature(moved, 2).slope), 0.0])
+            both = calibration.fitted(moved, 2, "sigmoid")
+            gain = one - loss([float(both.slope), float(both.intercept)])
+            kind = calibration.fitted(moved, 2).kind
+            assert (kind == "sigmoid") == (gain > least)
+
+
+def test_a_sigmoid_never_reverses_the_scores():
+    rows = rows_of(60, 2)
+    wrong = calibration.fitted(rows._replace(scores=-rows.scores), 2, "sigmoid")
+    assert wrong.kind == "temperature" and 0 < wrong.slope < 0.01
+    equal = rows._replace(scores=0 * rows.scores + 0.3)
+    assert calibration.fitted(equal, 2, "sigmoid").kind == "temperature"
+    small = rows._replace(scores=(rows.scores + 0.3) * 1e-12)
+    large = rows._replace(scores=rows.scores + 0.3)
+    pair = [calibration.fitted(each, 2, "sigmoid") for each in (small, large)]
+    assert pair[0].slope == pytest.approx(float(pair[1].slope) * 1e12)
+    assert pair[0].intercept == pytest.approx(float(pair[1].intercept))
+    none = LeftOut(*(part[:0] for part in rows[:4]), 1.0)
+    assert calibration.fitted(none, 2) is None
+
+
 @pytest.mark.parametrize("K", [3, 5])
 @pytest.mark.parametrize("noise", [0.0, 0.4])
 def test_the_affine_map_is_logistic_regression(K, noise):
@@ -133,10 +207,19 @@ def test_the_discriminant_is_that_of_the_scores(monkeypatch):
     ],
 )
 def test_strange_calibrations_are_refused(changes):
-    plain = {"kind": "temperature", "slope": 4.0, "intercept": 0.0}
-    assert Calibration.from_dict(plain, 2).to_dict() == plain
-    with pytest.raises(ValueError, match=r"its (calibration|temperature)"):
-        Calibration.from_dict({**plain, **changes}, 2)
+    for kind in calibration.TWO_CLASSES:
+        plain = {"kind": kind, "slope": 4.0, "intercept": 0.0}
+        assert Calibration.from_dict(plain, 2).to_dict() == plain
+        with pytest.raises(ValueError, match="its calibration"):
+            Calibration.from_dict({**plain, **changes}, 2)
+    slope = {**plain, "kind": "temperature"}
+    assert Calibration.from_dict(slope, 3).slope == 4
+    with pytest.raises(ValueError, match="a temperature, with an intercept"):
+        Calibration.from_dict({**slope, "intercept": 1e-9}, 3)
+    with pytest.raises(ValueError, match=r"its calibration 'sigmoid' does not fit"):
+        Calibration.from_dict(plain, 3)
+    with pytest.raises(ValueError, match="intercept is too large"):
+        Calibration.from_dict({**plain, "slope": 1e-300, "intercept": 1e300}, 2)
     if changes.get("kind") == "affine":
         for slope, b in (([[1.0]], [0.0]), ([[1.0] * 3] * 3, [0.0, 0.0, None])):
             with pytest.raises(ValueError, match="its calibration"):

@@ -189,8 +189,8 @@ def test_other_ways_of_packing_are_refused(tmp_path, method):
 
 def test_other_formats_and_versions_are_named(tmp_path):
     place = tmp_path / "m"
-    files.write_arrays(place, *forged(lambda h: h.update(version=3)))
-    with pytest.raises(ValueError, match=r"version 3 .* Install a newer renyi"):
+    files.write_arrays(place, *forged(lambda h: h.update(version=4)))
+    with pytest.raises(ValueError, match=r"version 4 .* Install a newer renyi"):
         Marginals.load(place)
     for version in (True, 1.0, "1", None):
         files.write_arrays(place, *forged(lambda h, v=version: h.update(version=v)))

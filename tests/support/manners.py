@@ -21,6 +21,7 @@ from renyi import Marginals
 
 SEPARATE = "check_array_api_input"
 EVERY_RUN = {
+    "KernelRenyiClassifier()",
     "RenyiClassifier()",
     "CrossFitClassifier()",
     "RenyiSelector(n_lambdas=4)",  # fewer penalties, to be quick

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
 from itertools import combinations
 
 import numpy as np
 import scipy.sparse as sp
-from scipy.optimize import linprog
+from scipy.optimize import linprog, minimize_scalar
 
 from renyi.datasets import random_joint
 from support.joints import moments, one_hot_outcomes, outcomes
@@ -52,13 +53,46 @@ def estimates(table, P, b):
 
 
 def scaled_bound(table, P, b):
-    """The closed form of map, by brute force over the table."""
+    """The bound of map by one multiple of the scores, by brute force over the table."""
     t = estimates(table, P, b)
     K = len(b)
     off, p = t - t.mean(axis=1, keepdims=True), table.reshape(-1, K)
     spread = (p.sum(axis=1) * (off**2).sum(axis=1)).sum()
     gain = max(0, (p * off).sum()) ** 2 / spread if spread > 1e-20 else 0
     return min(1, 2 * (1 - 1 / K - gain))
+
+
+def map_bound(t, p):
+    """The closed form of map for scores t (N, K) under p: the best multiple of them.
+
+    Each class takes the majorant of its errors that has the smaller mean.
+    """
+    K = t.shape[1]
+    T = t - t.mean(axis=1, keepdims=True)
+    size = np.sqrt((p.sum(axis=1) * (T**2).sum(axis=1)).sum())
+    if not size > 1e-10:
+        return 1.0
+    T = T / size
+    kappa = 1 - 1 / K
+    means = (p * T).sum(axis=0) / np.maximum(p.sum(axis=0), 1e-300)
+
+    def value(beta):
+        total = 0.0
+        for y in range(K):
+            sigma = max(1.0, beta * means[y] / kappa)
+            off = beta * T - sigma * (np.eye(K)[y] - 1 / K)
+            near = p[:, y] @ (2 * (off**2).sum(axis=1))
+            far = p[:, y] @ (2 * beta**2 * (T**2).sum(axis=1) + 1)
+            total += min(near, far)
+        return total
+
+    ahead = means[means > 1e-9]
+    ends = np.unique([0.0, *(kappa / ahead), *((2 * kappa - 1) / 4 / ahead)])
+    options = {"xatol": 1e-12}
+    least = [value(beta) for beta in ends]
+    for pair in [*itertools.pairwise(ends), (ends[-1], 2 * ends[-1] + 1)]:
+        least.append(minimize_scalar(value, bounds=pair, options=options).fun)
+    return min(1.0, *least)
 
 
 def losing_ties(t):
@@ -87,11 +121,9 @@ def worst_given_classes(table, loss):
 
 
 def risk_at_rows(clf, X, y):
-    """Gamma of a classifier and the scaled bound of map, row by row."""
+    """Gamma of a classifier and the bound of map, row by row."""
     card, codes, K = clf.scorecard_, clf._codes(X), len(clf.classes_)
     t, mapped = card.estimates(codes), card.mapped.estimates(codes)
     own = np.eye(K)[[clf.classes_.tolist().index(label) for label in y]]
     gamma = ((t - own) ** 2).sum(axis=1).mean() / 2
-    off = mapped - mapped.mean(axis=1, keepdims=True)
-    lead, spread = (off * own).sum(axis=1).mean(), (off**2).sum(axis=1).mean()
-    return gamma, 2 * (1 - 1 / K - max(0, lead) ** 2 / spread)
+    return gamma, map_bound(mapped, own / len(own))

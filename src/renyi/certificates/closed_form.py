@@ -5,8 +5,9 @@ distribution with the given marginals has the same B. Over all of them, the erro
 
 * for the rules renyi and sharp at most ``B = 2γ``;
 * for map at most ``2[1 − 1/K − (E[t_Y − t̄])₊² / E‖t − t̄·1‖²] ≤ 4γ``, t̄ the mean of
-  the t_y: the decision does not depend on the scale of s − s̄, so the best scale counts.
-  Where a calibration moves decisions, the moments are those of the mapped scores.
+  the t_y, since the decision does not depend on the scale of t − t̄·1. Means for each
+  class give a smaller bound (`renyi.solvers.map_bound`). Where a calibration moves
+  decisions, the moments are those of the mapped scores.
 
 *Rounding.* Adding g to all points of one feature and −g to another's changes no score,
 but a large g would drown the moments. So each feature's mean is first moved to the
@@ -27,9 +28,9 @@ multiple of a this is, with ``a_k = x_k / m_k`` and ``N_kl = V_kl / (m_k m_l)``,
    \qquad x \ge 0.
 
 Two classes leave R = 1: Cantelli's ``V / (V + m²)``. R = I gives the sum of Cantelli's
-bounds over the other classes. R = (I + 11ᵀ)/2 and a = 1 give the scaled bound of the
-closed form within the class; since ``Σ P(y) c_y² / d_y ≥ (Σ P(y) c_y)² / Σ P(y) d_y``,
-the sum over the classes is never worse than the closed form. R = N^½, brought to unit
+bounds over the other classes. R = (I + 11ᵀ)/2 and a = 1 give the closed form within the
+class. Each class then has its own β, so the sum is never worse than the closed form.
+R = N^½, brought to unit
 diagonal, is nearly the best where errors are rare. The least of the three counts.
 
 **Ranking, and other shares of two classes.** Let μ_y and σ_y² be mean and variance of
@@ -41,7 +42,8 @@ of two independent rows, whatever the shares of the classes,
 and with threshold c class 1 is missed at most ``σ_1² / (σ_1² + (μ_1 − c)₊²)``, class 0
 likewise; 0/0 counts as 1, of the AUC as 0. Pairs that were not counted within classes
 give μ_y and ``T = E[s²] − Σ P(y) μ_y² = Σ P(y) σ_y²``: each variance is at most
-``T / P(y)``, and their sum at most ``T / min P(y)``.
+``T / P(y)``, and their sum at most ``T / min P(y)``. The error of both classes together
+is the largest over all ways to share T out (`Certificate.error_at`).
 """
 
 from __future__ import annotations
@@ -58,6 +60,7 @@ from renyi.counting.onehot import centred, offsets, score_error
 from renyi.counting.sparse_counts import Table
 from renyi.encoding.columns import Columns
 from renyi.scorecard import Match, Scorecard
+from renyi.solvers.map_bound import map_bound
 
 Floats = NDArray[np.float64]
 Array = NDArray[Any]
@@ -76,8 +79,8 @@ class ScoreMoments(NamedTuple):
     risk: float  # B = E‖t − e_Y‖²
     rounding: float  # what it may be off by
     spread: float  # E‖t − t̄·1‖²
-    lead: float  # E[t_Y − t̄]
-    off_rounding: float  # what these two may be off by
+    leads: Floats  # P(y)·E[t_y − t̄ | Y = y]
+    off_rounding: float  # what each of these may be off by
     F: NDArray[Any]  # P(category, class), or its counts
     columns: Columns
     by_class: ClassScores | None = None  # of two classes
@@ -134,6 +137,18 @@ def closed_form(card: Scorecard, match: Match) -> ClosedForm:
     return bounds._replace(seconds=(then - begun, time.perf_counter() - then))
 
 
+def scale_free(
+    gamma: float, bounds: dict[str, float], card: Scorecard
+) -> dict[str, Any]:
+    """Return gamma and the bounds that apply to the scores of a card.
+
+    If they do not estimate probabilities, these are the bounds of rule map alone.
+    """
+    if card.of_estimates:
+        return {"gamma": gamma, "bounds": bounds}
+    return {"gamma": None, "bounds": {"map": bounds["map"]}}
+
+
 def bounds_of_moments(
     moments: ScoreMoments, card: Scorecard, mapped: ScoreMoments | None = None
 ) -> ClosedForm:
@@ -142,15 +157,13 @@ def bounds_of_moments(
     Those of its mapped scores, where they decide, bound the rule map.
     """
     if mapped is not None:
-        decisions = bounds_of_moments(mapped, card.mapped).bounds["map"]
+        decisions = bounds_of_moments(mapped, card.mapped)
         own = bounds_of_moments(moments, card)
-        bounds = {**own.bounds, "map": decisions}
-        return own._replace(bounds=bounds, conditional=mapped.conditional)
-    K = len(moments.priors)
+        bounds = {**own.bounds, "map": decisions.bounds["map"]}
+        return decisions._replace(moments=moments, gamma=own.gamma, bounds=bounds)
     B = _risk(moments, card)
-    scaled = _gain(moments, card)
     bounds = {
-        "map": min(1.0, max(0.0, 2 * (1 - 1 / K - scaled)), 2 * B),
+        "map": min(_map_bound(moments, card), 2 * B),
         "renyi": min(1.0, B),
         "sharp": min(1.0, B),
     }
@@ -173,16 +186,13 @@ def _risk(moments: ScoreMoments, card: Scorecard) -> float:
     return root * root + moments.rounding  # which may be infinite; ** 2 would raise
 
 
-def _gain(moments: ScoreMoments, card: Scorecard) -> float:
-    """Return (E[t_Y − t̄])₊² / E‖t − t̄·1‖², rounded down."""
+def _map_bound(moments: ScoreMoments, card: Scorecard) -> float:
+    """Return the guarantee of the rule map, rounded up."""
     error = card.score_error
     rounding = moments.off_rounding
-    if not math.isfinite(moments.spread + error + rounding):
-        return 0.0
-    lead = max(0.0, moments.lead - 2 * error - rounding)
-    spread = math.sqrt(moments.spread) + error * math.sqrt(card.n_classes)
-    largest = spread * spread + rounding  # at least the square of the lead
-    return lead * lead / largest if math.isfinite(largest) else 0.0
+    leads = moments.leads - 2 * error * moments.priors - rounding
+    root = math.sqrt(moments.spread) + error * math.sqrt(card.n_classes)
+    return map_bound(root * root + rounding, leads, moments.priors).bound
 
 
 # ---- moments of the scores
@@ -203,9 +213,9 @@ def moments_of_marginals(match: Match) -> ScoreMoments:
     P, b = centred(match.points, match.intercept, mu, columns.sizes)
     off = P - P.mean(axis=1, keepdims=True)
     shift = b - b.mean()
-    lead = float((F * off).sum() + priors @ shift)  # E[s_Y − s̄]
+    leads = (F * off).sum(axis=0) + priors * shift
     square = float(_squares(Q, mu, P, b).sum())  # E‖s‖²
-    risk = square - 2 * lead + 1 - 1 / K
+    risk = square - 2 * float(leads.sum()) + 1 - 1 / K
     spread = max(0.0, float(_squares(Q, mu, off, shift).sum()))
     rounding = len(mu) * _EPS * _magnitude(mu, P, b, columns)
     off_rounding = len(mu) * _EPS * _magnitude(mu, off, shift, columns)
@@ -224,7 +234,7 @@ def moments_of_marginals(match: Match) -> ScoreMoments:
         risk=risk,
         rounding=rounding,
         spread=spread,
-        lead=lead,
+        leads=leads,
         off_rounding=off_rounding,
         F=F,
         columns=columns,
@@ -265,7 +275,7 @@ def moments_of_rows(
     priors = np.bincount(y, share, minlength=K).astype(np.float64)
     own = t[np.arange(n), y]
     middle = t.mean(axis=1)
-    lead = float(share @ (own - middle))
+    leads = np.bincount(y, share * (own - middle), minlength=K).astype(np.float64)
     risk = float(share @ ((t - np.eye(K)[y]) ** 2).sum(axis=1))
     spread = float(share @ ((t - middle[:, None]) ** 2).sum(axis=1))
     near = n * _EPS * (1 + float(share @ (t**2).sum(axis=1))) + K * error**2
@@ -291,7 +301,7 @@ def moments_of_rows(
         risk=risk,
         rounding=rounding,
         spread=spread,
-        lead=lead,
+        leads=leads,
         off_rounding=off_rounding,
         F=F,
         columns=columns,

@@ -19,12 +19,19 @@ Three of them come first everywhere: `ErrorTable.estimate`, `ErrorTable.bound` a
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, Literal
 
 from renyi.certificates.left_out import error_interval
 from renyi.encoding.columns import label_text
-from renyi.formatting import at_least, at_most, chosen_percent, interval_text, percent
+from renyi.formatting import (
+    at_least,
+    at_most,
+    chosen_percent,
+    interval_text,
+    number_of,
+    percent,
+)
 from renyi.rules import RULES
 
 if TYPE_CHECKING:
@@ -45,6 +52,8 @@ CLOSED = "closed form"
 CONDITIONAL: Final = "class-conditional"
 PROGRAM = "linear program"
 EXACT = "exact worst case"
+BOX = "box of the intervals"
+NOISE = "bound of the noise"
 
 ANY_RULE = "any rule"  # whom a row is about, if not one of `RULES`
 
@@ -194,10 +203,28 @@ def pairs_text(c: Certificate, single: str = "pairs") -> str:
     Bounds of two orders must not look alike. Bounds that use pairs within each class
     hold for fewer populations than those of pairs alone.
     """
-    counted = single if c.order == 1 else f"pairs of features of {c.order} columns"
+    counted = single
+    if c.interactions is not None:
+        chosen = number_of(c.interactions, "pair")
+        counted = f"pairs of features, which are columns and {chosen} of columns"
+    elif c.order > 1:
+        counted = f"pairs of features of {c.order} columns"
     if "class-conditional" not in c.warning_codes:
         return counted
     return f"{counted or 'pairs'} within each class"
+
+
+def counts_text(c: Certificate) -> str:
+    """Return which counts a population must have for the guarantee of counts."""
+    pairs = "pair counts" if c.order == 1 else f"counts of {pairs_text(c)}"
+    if c.basis == "intervals":
+        return f"{pairs} within the known intervals"
+    if c.basis == "noisy":
+        return f"the {pairs} that were released with noise"
+    if c.order > 1:
+        return f"the same {pairs}"
+    within = " within each class" * ("class-conditional" in c.warning_codes)
+    return f"the same pair counts{within}"
 
 
 def confidence_text(c: Certificate) -> str:
@@ -231,7 +258,7 @@ def error_table(
     """
     if bounds is not None:
         counted = bounds.certificate
-    elif counted is None and own.basis == "marginals":
+    elif counted is None and not own.from_rows:
         counted = own
     rows = [] if heldout is None else [*_unseen_rows(heldout)]
     rows += _estimates(own)
@@ -286,28 +313,32 @@ def _unseen_rows(c: Certificate) -> Iterator[ErrorRow]:
         confidence=c.confidence,
     )
     covers = f"every population with its {pairs_text(c)}"
-    for rule in _own_rule_first(c):
+    for rule in _own_rule_first(c) if c.bounds else ():
         high = c.bounds[rule]
         yield ErrorRow(name, "guarantee", covers, certainty, high=high, about=rule)
 
 
 def _own_rule_first(c: Certificate) -> list[str]:
-    return [c.rule, *(rule for rule in RULES if rule != c.rule)]
+    others = [rule for rule in RULES if rule in c.bounds]
+    return [c.rule, *(rule for rule in others if rule != c.rule)]
 
 
 def _guarantees(c: Certificate, bounds: BoundReport | None) -> Iterator[ErrorRow]:
     """Yield what is proved for every population with the pair counts."""
     covers = f"every population with the same {pairs_text(c)}"
+    if c.basis != "marginals":
+        covers = f"every population with {counts_text(c)}"
+    certainty = PROVED if c.confidence is None else confidence_text(c)
     steps = c.steps if bounds is None else bounds.model
     for step in steps:
-        yield _guarantee(step, covers, c.rule, c.doubtful)
+        yield _guarantee(step, covers, certainty, c.rule, c.doubtful)
     own, *others = _own_rule_first(c)
     if not steps:
         yield ErrorRow(
             CLOSED,
             "guarantee",
             covers,
-            PROVED,
+            certainty,
             high=c.bounds[own],
             about=own,
             doubtful=c.doubtful,
@@ -317,23 +348,25 @@ def _guarantees(c: Certificate, bounds: BoundReport | None) -> Iterator[ErrorRow
             f"rule {rule}",
             "guarantee",
             covers,
-            PROVED,
+            certainty,
             high=c.bounds[rule],
             about=rule,
             doubtful=c.doubtful,
         )
     if bounds is not None:
         for step in bounds.any_rule[2:]:  # the first two are the baselines
-            yield _guarantee(step, covers, ANY_RULE, c.doubtful)
+            yield _guarantee(step, covers, certainty, ANY_RULE, c.doubtful)
 
 
-def _guarantee(step: Step, covers: str, about: str, doubtful: bool) -> ErrorRow:
+def _guarantee(
+    step: Step, covers: str, certainty: str, about: str, doubtful: bool
+) -> ErrorRow:
     """Return the row of one step of a search."""
     return ErrorRow(
         step.name,
         "guarantee",
         covers,
-        PROVED,
+        certainty,
         low=step.lower,
         high=step.upper,
         about=about,
@@ -346,7 +379,9 @@ def baselines(c: Certificate) -> Iterator[ErrorRow]:
     """Yield the errors of rules that look at one column or none."""
     if c.majority is not None:
         label, error = c.majority
-        yield baseline(ALWAYS, label_text(label), error)
+        exact = c.basis not in ("intervals", "noisy")
+        row = baseline(ALWAYS, label_text(label), error)
+        yield row if exact else replace(row, certainty=ESTIMATED)
     if c.one_feature is not None:
         name, error = c.one_feature
         yield ErrorRow(

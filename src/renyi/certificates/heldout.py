@@ -42,14 +42,16 @@ seen. Each bound has confidence 1 − δ/2, so that both hold at confidence 1 �
   2γ (for map 4γ) bounds the error on every population with these pairs. On the
   population itself map is wrong only where one of the models is. If both have their
   largest score at the class, so has the mean. Its error is at most the sum of theirs.
+  Where a calibration moves the decisions of map, the calibrated scores are averaged,
+  each half's at a fixed scale. They are scores like any others.
   The rules renyi and sharp clip t. For two classes, ``max(0, 1 − t_y)²``, also convex,
   may replace ``(1 − t_y)²``: their error is at most twice its mean. (For three classes
   the inequality is false.)
 * **mixture**: a fair coin per query says which of the models answers. Its error is the
   mean of the two, on every population. On the sampled one it is bounded by the mean of
   two bounds from the errors seen: Clopper and Pearson's for map, by bets for rules that
-  answer at random. These are about its answers, also where a calibration moves the
-  decisions of map.
+  answer at random. Where a calibration moves the decisions of map, its 4γ is that of
+  the calibrated scores.
 
 From **marginals** of the two halves alone, γ̂ of each model under the other's is known
 exactly, and nothing but this mean of squared residuals: Chernoff's inequality bounds γ.
@@ -66,14 +68,13 @@ import numpy as np
 import scipy  # its parts are loaded when they are used
 from numpy.typing import ArrayLike, NDArray
 
-from renyi.certificates.closed_form import closed_form
 from renyi.counting.onehot import offsets
 from renyi.encoding import recoding
 from renyi.encoding import rules as column_rules
 from renyi.encoding.columns import label_text
 from renyi.formatting import either
-from renyi.marginals.marginals import Marginals
 from renyi.scorecard import Scorecard, class_points
+from renyi.scorer import Scorer
 from renyi.solvers.calibration import of_slope
 from renyi.validation import InputError, check_share
 
@@ -105,13 +106,13 @@ class HeldoutRows(NamedTuple):
 class HeldoutBounds(NamedTuple):
     """What unseen rows prove, each bound by itself with the confidence stated."""
 
-    gamma: float  # upper bound on the risk in the population
+    gamma: float | None  # upper bound on the risk in the population
     bounds: dict[str, float]  # on every population with the same marginals
     sampled_error: float  # on the sampled population
     observed_error: float | None  # share of errors seen; None without rows
 
 
-def read_rows(card: Scorecard, X: object, y: object) -> HeldoutRows:
+def read_rows(card: Scorer, X: object, y: object) -> HeldoutRows:
     """Return rows as a model sees them; an error if no class is one of the model's."""
     codes = card.encoder.transform(X)
     labels, of_row = column_rules.distinct(column_rules.check_labels(y, codes.shape[1]))
@@ -129,7 +130,7 @@ def read_rows(card: Scorecard, X: object, y: object) -> HeldoutRows:
 
 
 def shuffled_rows(
-    card: Scorecard, codes: Codes, y: NDArray[np.intp], unknown: tuple[str, ...]
+    card: Scorer, codes: Codes, y: NDArray[np.intp], unknown: tuple[str, ...]
 ) -> HeldoutRows:
     """Return rows of codes in random order, the same every time: they may be sorted."""
     order = np.random.default_rng(0).permutation(len(y))
@@ -161,9 +162,15 @@ def heldout_bounds(
     gamma = heldout_gamma(t, y, upper, confidence)
     mapped = heldout_map(t, y, P, b, sizes, confidence)
     bounds = {**gamma_bounds(gamma), "map": mapped}
+    sampled = sampled_bounds(y, answers, confidence)
+    return sampled._replace(gamma=gamma, bounds=bounds)
+
+
+def sampled_bounds(y: Codes, answers: Codes, confidence: float) -> HeldoutBounds:
+    """Return what the errors of answers prove of the population that rows come from."""
     errors = int((answers != y).sum())
     sampled = clopper_pearson(errors, len(y), confidence)
-    return HeldoutBounds(gamma, bounds, sampled, errors / len(y))
+    return HeldoutBounds(None, {}, sampled, errors / len(y))
 
 
 def gamma_bounds(gamma: float) -> dict[str, float]:
@@ -360,6 +367,14 @@ def share_interval(count: int, n: int, confidence: float) -> tuple[float, float]
 # ---- halves that evaluate each other's models
 
 
+class Residuals(NamedTuple):
+    """What bounds the risk of a model on rows that it has not seen."""
+
+    t: Floats  # (n, K) estimates
+    upper: float  # the largest squared residual that the points allow
+    rounding: float  # what an estimate may be off by
+
+
 class JudgedHalf(NamedTuple):
     """One model on the rows of the half that it has not seen, in random order."""
 
@@ -368,7 +383,14 @@ class JudgedHalf(NamedTuple):
     wrong: Floats  # probability that the model's answer is wrong
     upper: float  # the largest squared residual that the points allow
     rounding: float = 0.0  # what an estimate may be off by
-    mapped: bool = False  # whether the rule map goes by other scores
+    decisions: Residuals | None = None  # of the scores of map, if they are others
+
+    @property
+    def deciding(self) -> JudgedHalf:
+        """The same rows, with the estimates that decide."""
+        if self.decisions is None:
+            return self
+        return self._replace(**self.decisions._asdict(), decisions=None)
 
 
 def largest_residual(card: Scorecard) -> float:
@@ -381,11 +403,13 @@ def crossfit_bounds(
 ) -> HeldoutBounds:
     """Return the bounds of the average or mixture of two models."""
     each = each_of_two(confidence)
-    gammas = [heldout_gamma(h.t, h.y, h.upper, each) for h in halves]
-    gamma = float(np.mean(gammas))
+    deciding = [h.deciding for h in halves]
+    if method == "average":  # of the scores that decide
+        halves = deciding
+    gamma = _mean_gamma(halves, each)
     bounds = gamma_bounds(gamma)
-    if any(h.mapped for h in halves):  # 4γ is not about its answers
-        bounds["map"] = 1.0
+    if any(h.decisions is not None for h in halves):
+        bounds["map"] = gamma_bounds(_mean_gamma(deciding, each))["map"]
     seen = float(np.mean([h.wrong.mean() for h in halves]))
     sampled = bounds[rule]  # which covers the population, too
     # Which bound it is must not depend on the rows, or the confidence would be less.
@@ -398,18 +422,27 @@ def crossfit_bounds(
     return HeldoutBounds(gamma, bounds, sampled, seen)
 
 
+def _mean_gamma(halves: Sequence[JudgedHalf], confidence: float) -> float:
+    """Return the mean of the upper confidence bounds on the risks of two models."""
+    return float(
+        np.mean([heldout_gamma(h.t, h.y, h.upper, confidence) for h in halves])
+    )
+
+
 def bounds_of_marginals(
     cards: Sequence[Scorecard],
-    judges: Sequence[Marginals],
+    judges: Sequence[tuple[float, float]],
     rule: str,
     confidence: float,
 ) -> HeldoutBounds:
-    """Return the bounds from the marginals of the half that each model has not seen."""
+    """Return the bounds from the half that each model has not seen.
+
+    `judges` are the risk γ of each model on that half, and its number of rows.
+    """
     each = each_of_two(confidence)
     gammas = []
-    for card, m in zip(cards, judges, strict=True):
-        seen = closed_form(card, card.match(m)).gamma
-        gammas.append(kl_bound(seen, m.n, largest_residual(card), each))
+    for card, (seen, n) in zip(cards, judges, strict=True):
+        gammas.append(kl_bound(seen, n, largest_residual(card), each))
     gamma = float(np.mean(gammas))
     bounds = gamma_bounds(gamma)
     return HeldoutBounds(gamma, bounds, bounds[rule], None)

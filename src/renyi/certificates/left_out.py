@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from renyi.encoding.columns import label_text
 from renyi.rules import rule_proba
-from renyi.scorecard import Scorecard
+from renyi.scorer import Scorer
 from renyi.solvers.metrics import log_losses
 from renyi.solvers.ridge import LeftOut
 
@@ -39,7 +39,7 @@ class LeftOutError(NamedTuple):
     n: float
 
 
-def left_out_error(rows: LeftOut, card: Scorecard, rule: str) -> LeftOutError | None:
+def left_out_error(rows: LeftOut, card: Scorer, rule: str) -> LeftOutError | None:
     """Return the error of a rule on left-out rows.
 
     None without rows, or if the fit without one of the rows is not defined.
@@ -53,7 +53,7 @@ def left_out_error(rows: LeftOut, card: Scorecard, rule: str) -> LeftOutError | 
     )
 
 
-def left_out_details(rows: LeftOut, card: Scorecard, rule: str) -> dict[str, Any]:
+def left_out_details(rows: LeftOut, card: Scorer, rule: str) -> dict[str, Any]:
     """Return errors by class, AUC of two classes, and log loss, as plain values."""
     weights = rows.sample_weight
     losses = _losses(rows, card, rule)
@@ -81,7 +81,7 @@ def left_out_details(rows: LeftOut, card: Scorecard, rule: str) -> dict[str, Any
     }
 
 
-def _estimates(rows: LeftOut, card: Scorecard, rule: str) -> Floats:
+def _estimates(rows: LeftOut, card: Scorer, rule: str) -> Floats:
     """Return the estimates by which a rule answers left-out rows."""
     scores = rows.scores
     calibration = card.calibration
@@ -90,7 +90,7 @@ def _estimates(rows: LeftOut, card: Scorecard, rule: str) -> Floats:
     return card.per_class(scores) + 1 / card.n_classes
 
 
-def _losses(rows: LeftOut, card: Scorecard, rule: str) -> Floats:
+def _losses(rows: LeftOut, card: Scorer, rule: str) -> Floats:
     """Return the probability of an error at each row."""
     answers = rule_proba(_estimates(rows, card, rule), rule)
     own = answers[np.arange(len(rows.y)), rows.y]

@@ -6,6 +6,7 @@ the type of every field; `renyi verify` recomputes the numbers.
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
@@ -20,7 +21,7 @@ from renyi.limits import CLOSED_GAP
 from renyi.rules import RULES
 from renyi.validation import check_share, is_number
 
-Basis = Literal["marginals", "heldout", "crossfit"]
+Basis = Literal["marginals", "intervals", "noisy", "heldout", "crossfit", "rows"]
 Status = Literal["bounded", "solved", "stopped"]
 WarningCode = Literal[
     "few-rows",
@@ -34,8 +35,13 @@ WarningCode = Literal[
     "shared-bins",
     "unknown-class",
     "folds",
+    "scale-free",
+    "landmarks",
     "other",
 ]
+
+EVERY_ORDER = 0
+"""The order of a model of single columns, pairs, triples and so on, all at once."""
 
 # The bound is not shown bare when the estimated risk exceeds gamma by this factor, and
 # by so much that the bounds would be others.
@@ -43,7 +49,7 @@ _OPTIMISM = 1.5
 _EXCESS = 1e-3
 
 _FIELDS: dict[str, tuple[type, ...]] = {
-    "gamma": NUMBER,
+    "gamma": (*NUMBER, NoneType),
     "bounds": (dict,),
     "majority": (list, NoneType),
     "one_feature": (list, NoneType),
@@ -66,6 +72,7 @@ _OPTIONAL: dict[str, tuple[type, ...]] = {
     "auc": (*NUMBER, NoneType),
     "class_scores": (list, NoneType),
     "loo_rows": (*NUMBER, NoneType),
+    "interactions": (int, NoneType),
 }
 _STEP: dict[str, tuple[type, ...]] = {
     "name": (str,),
@@ -77,8 +84,11 @@ _STATUS: dict[str, tuple[type, ...]] = {"status": (str,)}
 # What a certificate of each basis must state.
 _STATED = {
     "marginals": ("majority", "one_feature"),
+    "intervals": ("majority", "one_feature"),
+    "noisy": ("majority", "one_feature", "confidence"),
     "heldout": ("confidence", "sampled_error"),
     "crossfit": ("confidence", "sampled_error"),
+    "rows": ("majority",),
 }
 
 
@@ -133,12 +143,15 @@ class Certificate:
 
     Parameters
     ----------
-    gamma : float
+    gamma : float or None
         The risk ``E‖t − e_Y‖²/2`` of this model, the same for every distribution with
-        these marginals; for unseen rows its upper confidence bound.
+        these marginals; for unseen rows its upper confidence bound. None where the
+        scores do not estimate probabilities, as in a model made elsewhere, and for a
+        model of every order.
     bounds : dict
         Guarantee of each rule, "map", "renyi" and "sharp"; for the model's own rule,
-        the smallest upper bound of all `steps`.
+        the smallest upper bound of all `steps`. Only "map" where gamma is None; empty
+        for a model of every order.
     majority : tuple of (label, float), or None
         The most frequent class, and the share of the rows that are not of it.
     one_feature : tuple of (str, float), or None
@@ -157,14 +170,20 @@ class Certificate:
         Rows (or weight) behind the marginals, held-out rows, or those of both halves.
     n_indicators : int
         Categories that have rows, of all features; for unseen rows all of the model.
-    basis : {"marginals", "heldout", "crossfit"}
-        What the bounds rest on. Bounds from held-out rows, and from halves that
-        evaluate each other's models, hold for every population with the pair
-        frequencies of the one that the rows come from.
+    basis : {"marginals", "intervals", "noisy", "heldout", "crossfit", "rows"}
+        What the bounds rest on. Bounds from intervals hold for every population whose
+        pair counts lie in them. Bounds from noisy counts hold for the pair counts
+        before the noise. Of both, `majority` and `one_feature` are estimates. Bounds
+        from held-out rows, and from halves that evaluate each other's models, hold for
+        every population with the pair frequencies of the one that the rows come from.
+        With "rows", of a model of every order, there are none.
     confidence : float or None
         Confidence of each bound by itself; None where it is exact for the marginals.
     order : int
-        Number of columns in a feature.
+        Number of columns in a feature; 0 for a model of every order.
+    interactions : int or None
+        Number of features that are chosen pairs of columns; the others are single
+        columns. None if there are no chosen pairs.
     separable : bool or None
         Whether γ = θ; None if that was not looked into.
     warnings : tuple of str
@@ -181,7 +200,8 @@ class Certificate:
     warning_codes : tuple of str
         What kind each of the `warnings` is: "few-rows", "optimistic", "class-weight",
         "class-conditional", "sample-weight", "selected-features", "no-left-out",
-        "training-rows", "shared-bins", "unknown-class" or "other".
+        "training-rows", "shared-bins", "unknown-class", "folds", "scale-free",
+        "landmarks" or "other".
     auc : float or None
         Two classes: lower bound on the area under the ROC curve, for every population
         with these pair counts, after any change of the classes' shares. The area is the
@@ -220,7 +240,7 @@ class Certificate:
         exact    takes minutes: certify(model, marginals, level="exact")
     """
 
-    gamma: float
+    gamma: float | None
     bounds: Bounds | dict[str, float]
     majority: tuple[Any, float] | None
     one_feature: tuple[str, float] | None
@@ -241,15 +261,21 @@ class Certificate:
     auc: float | None = None
     class_scores: tuple[float, ...] | None = None
     loo_rows: float | None = None
+    interactions: int | None = None
 
     def __post_init__(self) -> None:
         """Keep a copy of the bounds that nobody can write to."""
         object.__setattr__(self, "bounds", Bounds(self.bounds))
 
     @property
+    def from_rows(self) -> bool:
+        """Whether the bounds rest on rows that the model has not seen."""
+        return self.basis in ("heldout", "crossfit", "rows")
+
+    @property
     def doubtful(self) -> bool:
         """Whether the bound says little about new rows."""
-        return self.basis == "marginals" and (
+        return not self.from_rows and (
             bool(has_few_rows(self.n, self.n_indicators))
             or is_optimistic(self.gamma, self.loo_risk)
         )
@@ -280,7 +306,18 @@ class Certificate:
             raise ValueError(f"threshold must be a number, not {threshold!r}.")
         if (missed := self._missed(threshold)) is None:
             return None
-        return (1 - prevalence) * missed[0] + prevalence * missed[1]
+        assert self.class_scores is not None
+        both = (1 - prevalence) * missed[0] + prevalence * missed[1]
+        if "class-conditional" in self.warning_codes or max(missed) == 1:
+            return both
+        first, width, second, other = self.class_scores
+        return min(
+            both,
+            _shared(
+                (1 - prevalence, threshold - first, width),
+                (prevalence, second - threshold, other),
+            ),
+        )
 
     @property
     def any_prevalence(self) -> float | None:
@@ -299,8 +336,10 @@ class Certificate:
         """Return the certificate of the same model under another of the rules."""
         if rule == self.rule:
             return self
+        if rule not in self.bounds:
+            raise ValueError(f"There is no bound of rule {rule!r}: {text.SCALE_FREE}")
         # What was seen are errors of the rule's own answers.
-        known = None if self.sampled_error is None else self.bounds[rule]
+        known = None if self.sampled_error is None else self.bounds.get(rule)
         return replace(
             self,
             rule=rule,
@@ -324,6 +363,8 @@ class Certificate:
         if self.auc is None:
             del fields["auc"]
             del fields["class_scores"]
+        if self.interactions is None:
+            del fields["interactions"]
         fields["bounds"] = dict(self.bounds)
         fields["steps"] = [asdict(step) for step in self.steps]
         return {k: list(v) if isinstance(v, tuple) else v for k, v in fields.items()}
@@ -351,9 +392,29 @@ def _tail(mean: float, variance: float) -> float:
     return 1 / (1 + mean * mean / variance)
 
 
-def is_optimistic(gamma: float, loo_risk: float | None) -> bool:
+def _shared(*classes: tuple[float, float, float]) -> float:
+    """Return the largest error of two classes that share their variance.
+
+    Each has its share of the rows, its mean, and the variance if it had all of it. At
+    the share x of the variance, and 1 − x for the other, a class is missed at most
+    ``x/(x + r)`` by Cantelli's inequality, ``r = mean²/variance``.
+    """
+    (a, mean, variance), (b, other_mean, other) = classes
+    if not variance > 0 or not other > 0:
+        return 0.0
+    r = mean * mean / variance
+    q = other_mean * other_mean / other
+    if not (r > 0 and q > 0 and math.isfinite(r + q)):
+        return 1.0
+    first = math.sqrt(a * r)
+    second = math.sqrt(b * q)
+    x = min(1.0, max(0.0, (first * (1 + q) - second * r) / (first + second)))
+    return a * x / (x + r) + b * (1 - x) / (1 - x + q)
+
+
+def is_optimistic(gamma: float | None, loo_risk: float | None) -> bool:
     """Whether the risk estimated for new rows is far above that of the bound."""
-    if loo_risk is None:
+    if loo_risk is None or gamma is None:
         return False
     return loo_risk > _OPTIMISM * gamma and loo_risk - gamma > _EXCESS
 
@@ -425,7 +486,10 @@ def _checked(data: object) -> dict[str, Any]:
     assert isinstance(data, dict)
     codes = ["other"] * len(data["warnings"])
     plain: dict[str, Any] = {"steps": [], "warning_codes": codes, **data}
-    check_fields(plain["bounds"], dict.fromkeys(RULES, NUMBER), "certificate")
+    bounds = dict.fromkeys(RULES, NUMBER)
+    if plain["gamma"] is None:
+        bounds = {} if plain["order"] == EVERY_ORDER else {"map": NUMBER}
+    check_fields(plain["bounds"], bounds, "certificate")
     for step in plain["steps"]:
         check_fields(step, _STEP, "certificate", _STATUS)
     return plain
@@ -438,8 +502,11 @@ def _has_valid_parts(plain: Mapping[str, Any]) -> bool:
     statuses = [step["status"] for step in plain["steps"] if "status" in step]
     scores = plain.get("class_scores")
     return (
-        plain["rule"] in RULES
+        plain["rule"] in (plain["bounds"] or ["map"])
         and plain["basis"] in _STATED
+        and (plain["gamma"] is None) >= (plain["order"] == EVERY_ORDER)
+        and (plain["basis"] == "rows") <= (plain["order"] == EVERY_ORDER)
+        and (plain["order"] == EVERY_ORDER) <= (plain["basis"] in ("rows", "heldout"))
         and all(plain.get(name) is not None for name in _STATED[plain["basis"]])
         and _is_pair(plain["majority"], LABEL)
         and _is_pair(plain["one_feature"], (str,))
@@ -480,7 +547,7 @@ def _sizes(plain: Mapping[str, Any]) -> list[object]:
     """Return the other numbers of a plain form."""
     names = ("gamma", "loo_risk", "n", "n_indicators", "order")
     sizes = [plain[name] for name in names]
-    sizes += [plain.get("loo_rows")]
+    sizes += [plain.get("loo_rows"), plain.get("interactions")]
     sizes += plain.get("class_scores") or []
     sizes += [step["seconds"] for step in plain["steps"]]
     return [size for size in sizes if size is not None]

@@ -10,9 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from renyi.certificates.error_table import error_table, pairs_text
+from renyi.certificates.error_table import counts_text, error_table, pairs_text
 from renyi.certificates.three_lines import EXPECTED, TIES, Advice, three_lines
-from renyi.encoding.rows import has_few_rows
 from renyi.formatting import (
     at_least,
     at_most,
@@ -44,6 +43,10 @@ FOLDS = (
     "the error to expect is by ten-fold cross-validation: the calibration, which "
     "decides, was fitted to left-out scores."
 )
+FOLDS_OF_PAIRS = (
+    "the error to expect is by ten-fold cross-validation, with as many pairs of "
+    "columns chosen anew in each fold: the same rows chose the pairs."
+)
 CLASS_PAIRS = (
     "the bounds are for populations that also have these pairs of columns within each "
     "class."
@@ -57,10 +60,23 @@ NO_LEFT_OUT = (
     "without some of the rows the fit is not defined at this penalty, so there is no "
     "leave-one-out error: choose a larger alpha."
 )
+SCALE_FREE = (
+    "the scores are on another scale, such as log-odds, and only decide: rule map has "
+    "a bound, but gamma and the random rules need estimates of probabilities."
+)
 TRAINING_ROWS = (
     "the rows have the same counts as the training rows: if they are the same rows, "
     "these bounds are not valid."
 )
+
+
+def landmarks(count: int, rows: int) -> str:
+    """Say that more landmarks would lower the error."""
+    return (
+        f"{count:,} rows stand for the {rows:,} different ones, and more of them would "
+        "lower the error: raise max_rows, or use a GPU (device='cuda')."
+    )
+
 
 CONTAINED = (
     "no count of one half is larger than that of the other: if the rows of one half "
@@ -90,9 +106,7 @@ def shared_bins(name: str) -> str:
 
 
 def few_rows(n: float, n_indicators: int) -> str:
-    """Say that a bound says little about the population, if so; else nothing."""
-    if not has_few_rows(n, n_indicators):
-        return ""
+    """Say that there are so few rows that a bound says little of the population."""
     return (
         f"there are {n_indicators} categories and only {number_of_rows(n)}: the "
         "bound holds for the pair counts of these rows and says little about the "
@@ -128,7 +142,9 @@ def certificate_text(c: Certificate) -> str:
 
 def detail_lines(c: Certificate) -> list[str]:
     """Return all that a certificate contains beyond these, as lines of a list."""
-    lines = [f"guarantees by rule, on {_covered(c)}", *rule_lines(c)]
+    lines = []
+    if c.bounds:
+        lines = [f"guarantees by rule, on {_covered(c)}", *rule_lines(c)]
     if len(c.steps) > 1:
         lines.append(f"bounds of rule {c.rule}, from the cheap to the exact")
         lines += map(_step_line, c.steps)
@@ -139,16 +155,19 @@ def detail_lines(c: Certificate) -> list[str]:
             f"These marginals are {'' if c.separable else 'not '}separable: additive "
             f"scores {'reach' if c.separable else 'miss'} the minimax Brier risk."
         )
-    risk = f"risk gamma {c.gamma:.4f} (half the squared error of the scores)"
-    if c.loo_risk is not None:
-        risk += f"; estimate for new rows {c.loo_risk:.4f}"
-    lines.append(risk)
+    if c.gamma is not None:
+        risk = f"risk gamma {c.gamma:.4f} (half the squared error of the scores)"
+        if c.loo_risk is not None:
+            risk += f"; estimate for new rows {c.loo_risk:.4f}"
+        lines.append(risk)
     return [*lines, *(f"Note: {each}" for each in c.warnings)]
 
 
 def _covered(c: Certificate) -> str:
     """Say which populations the bounds of all rules are for."""
     pairs = pairs_text(c, "pair counts")
+    if c.basis in ("intervals", "noisy"):
+        return f"every population with {counts_text(c)}"
     if c.confidence is None:
         return f"every population with these {pairs}"
     sure = chosen_percent(c.confidence)
@@ -161,6 +180,7 @@ def rule_lines(c: Certificate) -> list[str]:
         f"  {rule:<6} wrong on at most {at_most(c.bounds[rule], 1):>6}"
         + ("  (the rule of this model)" if rule == c.rule else "")
         for rule in RULES
+        if rule in c.bounds
     ]
 
 

@@ -22,6 +22,7 @@ from renyi.certificates.error_table import (
     LEAVE_ONE_OUT,
     ErrorRow,
     ErrorTable,
+    counts_text,
     pairs_text,
 )
 from renyi.formatting import (
@@ -45,6 +46,7 @@ UNKNOWN = "unknown: pair counts do not contain it"
 UNDEFINED = "unknown: not defined at this penalty"
 QUOTE = "<- quote this"
 NONE_USEFUL = "Guarantee: none useful."
+NO_GUARANTEE = "Guarantee: none follows from pair counts for a model of every order."
 TIES = "Ties of the largest scores count as errors."
 
 _WIDTH = 36  # of the labels before the figures
@@ -56,6 +58,7 @@ _INVALID = "training-rows"
 _DETAILS = {
     "few-rows",
     "optimistic",
+    "scale-free",
     "class-conditional",
     "selected-features",
     "folds",
@@ -107,7 +110,7 @@ def _baselines(table: ErrorTable, order: int) -> Iterable[tuple[str, str, str]]:
     if table.always is not None:
         yield _baseline("  always answering", table.always)
     if table.single is not None:
-        what = "column" if order == 1 else "feature"
+        what = "feature" if order > 1 else "column"
         yield _baseline(f"  best single {what},", table.single)
 
 
@@ -193,11 +196,15 @@ def guarantee_lines(
     """Return the guarantee, or why there is none that is useful."""
     advice = Advice() if advice is None else advice
     text = guarantee_text(table, c)
-    if c.basis != "marginals":
-        return [wrapped(text, "", "  ")]
+    if c.from_rows:
+        lines = [wrapped(text, "", "  ")]
+        if c.basis == "rows" and table.bound is None and advice.quote:
+            lines.append(f"  For a bound to quote: {advice.quote}")
+        return lines
     if table.guarantee is not None:
         verified = table.guarantee.name in _VERIFIED
-        text += f" {advice.verify if verified else 'Proved.'}"
+        if c.confidence is None:
+            text += f" {advice.verify if verified else 'Proved.'}"
     lines = [wrapped(text, "", "  ")]
     smaller = [*_smaller(table, c, advice)]
     if smaller:
@@ -210,11 +217,15 @@ def guarantee_lines(
 
 def guarantee_text(table: ErrorTable, c: Certificate) -> str:
     """Return the guarantee, or why there is none that is useful, in one line."""
-    if c.basis != "marginals":
+    if not c.bounds:
+        return NO_GUARANTEE
+    if c.from_rows:
         return _changed_population(table, c)
     if table.guarantee is None:
         return f"{NONE_USEFUL} {no_guarantee_reason(table, c)}"
     text = f"Guarantee: {_guarantee_sentence(table.guarantee, c)}"
+    if c.confidence is not None:
+        text += f" This has {chosen_percent(c.confidence)} confidence."
     if _is_below_test(table, table.guarantee):
         text += " New rows have other pair counts: do not quote this for them."
     return text
@@ -230,7 +241,7 @@ def _is_below_test(table: ErrorTable, guarantee: ErrorRow) -> bool:
 
 def _guarantee_sentence(row: ErrorRow, c: Certificate) -> str:
     assert row.high is not None
-    counts = _counts(c)
+    counts = counts_text(c)
     text = (
         f"wrong on at most {at_most(row.high, 1)} of any population with {counts}, "
         f"however the columns interact beyond {pairs_text(c)}."
@@ -239,14 +250,6 @@ def _guarantee_sentence(row: ErrorRow, c: Certificate) -> str:
         text += f" One such population has an error of at least {at_least(row.low, 1)}."
         text += f" {TIES}" * (row.about == "map")
     return text
-
-
-def _counts(c: Certificate) -> str:
-    """Return which counts a population must have in common with the rows."""
-    if c.order > 1:
-        return f"the same counts of {pairs_text(c)}"
-    within = " within each class" * ("class-conditional" in c.warning_codes)
-    return f"the same pair counts{within}"
 
 
 def no_guarantee_reason(table: ErrorTable, c: Certificate) -> str:
@@ -278,7 +281,7 @@ def _smaller(table: ErrorTable, c: Certificate, advice: Advice) -> Iterable[str]
     """Yield the lines of smaller guarantees: the figure, and how to reach it."""
     if c.doubtful:
         return
-    sharp = c.bounds["sharp"]
+    sharp = c.bounds.get("sharp", 1.0)
     if sharp < c.bounds[c.rule] and table.is_below_baseline(sharp):
         how = (
             f"with {advice.sharp}, which answers at random where unsure (more errors "

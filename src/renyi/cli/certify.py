@@ -21,16 +21,16 @@ from renyi.certificates.text import (
 )
 from renyi.certificates.three_lines import Advice, three_lines
 from renyi.certification import MINIMAX, bound_report, certify, simple_rules
-from renyi.cli import inputs, output, predict, streams
-from renyi.cli.fit import certificate_facts, error_facts
-from renyi.cli.fit_text import advice_of, detail, one_line
-from renyi.cli.output import Facts, Meter, Recorded
+from renyi.cli import inputs, messages, output, predict, streams
+from renyi.cli.fit import advice_of, certificate_facts, detail, error_facts
+from renyi.cli.output import Facts, Meter, Recorded, one_line
 from renyi.cli.parser import WRITTEN, Args
 from renyi.crossfitting import CrossFitSettings, check_bins, cross_fit_counts
 from renyi.encoding.columns import label_text
 from renyi.estimators import model_file
 from renyi.files import MARGINALS
-from renyi.fitting import Fit, Settings
+from renyi.fitting.record import Fit
+from renyi.fitting.settings import Settings
 from renyi.formatting import (
     at_least,
     at_most,
@@ -40,6 +40,7 @@ from renyi.formatting import (
     percent,
     wrapped,
 )
+from renyi.marginals.file import rows_text
 from renyi.marginals.marginals import Marginals
 from renyi.robust.minimax_problem import MinimaxResult, feature_importance, minimax
 from renyi.sources.databases import is_database
@@ -66,7 +67,7 @@ def run(args: Args, recorded: Recorded) -> None:
         _show(args, title, c, error_table(c), {}, recorded)
         return
     m = inputs.load_marginals(args.file)
-    title = f"{args.model} on the pair counts of {args.file}: {number_of_rows(m.n)}"
+    title = f"{args.model} on the pair counts of {args.file}: {rows_text(m)}"
     if args.level in ("lp", "exact"):
         with inputs.naming(args.file):
             report = bounds(args, clf, m)
@@ -93,12 +94,12 @@ def _show(
     advice: Advice | None = None,
 ) -> None:
     """Print a certificate: three figures, and with --details all others."""
-    notes = output.notes_of(recorded)
+    notes = messages.notes_of(recorded)
     if args.json:
         known = {**certificate_facts(c), "errors": error_facts(errors), "notes": notes}
         output.print_json(known | facts)
         return
-    output.print_notes(notes)
+    messages.print_notes(notes)
     details = ["", "Details", *map(detail, detail_lines(c))] if args.details else []
     lines = three_lines(errors, c, advice or _advice(args))
     print("\n".join([title, "", *lines, *details, *_extra_lines(facts)]))

@@ -13,7 +13,6 @@ from numpy.typing import ArrayLike, NDArray
 from renyi import __version__
 from renyi.cli import inputs, output, streams
 from renyi.cli.evaluation import SEEN, Comparison, Estimate, Evaluation, compare
-from renyi.cli.fit_text import one_line
 from renyi.cli.methods import (
     DEFAULT,
     MAJORITY,
@@ -24,7 +23,7 @@ from renyi.cli.methods import (
     every_method,
     named_methods,
 )
-from renyi.cli.output import Facts, Meter, Recorded
+from renyi.cli.output import Facts, Meter, Recorded, one_line
 from renyi.cli.parser import Args
 from renyi.cli.predict import heldout_rows
 from renyi.encoding.columns import label_text

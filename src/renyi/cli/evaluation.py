@@ -42,8 +42,8 @@ from renyi.certificates.error_table import error_table
 from renyi.certificates.heldout import clopper_pearson, share_interval
 from renyi.certificates.record import Certificate
 from renyi.certification import certify
+from renyi.cli.messages import with_options
 from renyi.cli.methods import Classifier, Method, Rows
-from renyi.cli.process import with_options
 from renyi.encoding.arrow import without_views
 from renyi.encoding.columns import label_text
 from renyi.encoding.rows import has_few_rows, take_rows

@@ -17,9 +17,8 @@ import pandas as pd
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from renyi.cli import inputs, output, streams
-from renyi.cli.fit_text import one_line
-from renyi.cli.output import Facts, Meter, Recorded
+from renyi.cli import inputs, messages, output, streams
+from renyi.cli.output import Facts, Meter, Recorded, one_line
 from renyi.cli.parser import WRITTEN, Args
 from renyi.cli.predict import (
     PREDICTION,
@@ -31,7 +30,7 @@ from renyi.cli.predict import (
     warn_of_unseen,
 )
 from renyi.encoding.columns import label_text
-from renyi.fitting import Fit
+from renyi.fitting.record import Fit
 from renyi.formatting import number_of
 from renyi.sources import files
 
@@ -126,10 +125,10 @@ def _write_rows(
         for part in _explained(args, rows):
             write(_table(args, rows.clf, part))
             count += len(part.points)
-        notes = output.notes_of(recorded)
+        notes = messages.notes_of(recorded)
         facts |= {"rows": count, "points_for": _points_for(rows.clf), "notes": notes}
     if not args.json:
-        output.print_notes(notes)
+        messages.print_notes(notes)
         print(f"Wrote {place} ({number_of(count, 'row')})", file=sys.stderr)
 
 
@@ -165,7 +164,7 @@ def _print_rows(args: Args, rows: RowsToAnswer, recorded: Recorded) -> None:
         for part in _explained(args, rows, _SHOWN_ROWS)
         for k in range(len(part.points))
     ]
-    output.print_notes(output.notes_of(recorded))
+    messages.print_notes(messages.notes_of(recorded))
     print("\n\n".join(blocks))
     if args.row is None and len(blocks) == _SHOWN_ROWS:
         print(f"\nThe first {_SHOWN_ROWS} rows. Another: --row N; all: --out FILE.csv")

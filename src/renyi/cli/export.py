@@ -9,13 +9,13 @@ from pathlib import Path
 import pandas as pd
 
 from renyi.certificates.error_table import error_table
-from renyi.cli import inputs, output
+from renyi.cli import inputs, messages, output
 from renyi.cli.output import Recorded
 from renyi.cli.parser import EXPORTS, Args
 from renyi.encoding.columns import label_text
 from renyi.exports import formats, integer_card, points
 from renyi.files import encoded, replacing
-from renyi.fitting import Fit
+from renyi.fitting.record import Fit
 
 _TABLES = ("csv", "md")  # of points, without a rule
 _POINTS = (*integer_card.FORMATS, *(f for f in EXPORTS if f in formats.FUNCTIONS))
@@ -55,7 +55,7 @@ def _sql(args: Args) -> None:
         )
     text = clf.scorecard_.to_sql(args.sql, known.get(args.label), table=args.table)
     if args.table is not None:
-        output.print_notes(_other_rule(args, clf))
+        messages.print_notes(_other_rule(args, clf))
     _send(place, f"{text}\n")
 
 
@@ -93,10 +93,10 @@ def _points(args: Args, recorded: Recorded) -> None:
         card = clf.scorecard_.rounded(args.points, marginals=m)
         errors = error_table(clf.certificate_, heldout=clf.heldout)
         card = replace(card, errors=errors)
-    notes = [*output.notes_of(recorded), *_other_rule(args, clf)]
+    notes = [*messages.notes_of(recorded), *_other_rule(args, clf)]
     if clf.settings.class_weight is not None:
         notes.append("The threshold has the smallest bound: class weights are ignored.")
-    output.print_notes(notes)
+    messages.print_notes(notes)
     if form == "csv":
         _send_table(args, place, card.table())
     elif form in integer_card.FORMATS:

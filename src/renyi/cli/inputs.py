@@ -26,17 +26,20 @@ from renyi.cli.parser import Args, option
 from renyi.encoding.arrow import number_text
 from renyi.encoding.columns import Column, Label, label_text
 from renyi.encoding.encoder import Encoder
-from renyi.encoding.identifiers import lie_close, may_identify_rows
 from renyi.encoding.rules import (
     MISSING_CODES,
     check_features,
     check_weight_column,
     class_array,
     constant_columns,
+    lie_close,
+    may_identify_rows,
 )
 from renyi.estimators import model_file
+from renyi.estimators.model_file import AnyFit
 from renyi.files import MARGINALS
-from renyi.fitting import Fit
+from renyi.fitting.kernel import KernelFit
+from renyi.fitting.record import Fit
 from renyi.formatting import listed, number_of
 from renyi.marginals.marginals import Marginals
 from renyi.sources import files
@@ -108,6 +111,18 @@ def list_datasets(args: Args, recorded: Recorded) -> None:
 
 
 def load_model(path: str, what: str = _MODEL) -> Fit:
+    """Read a scorecard; a model of every order is an error that says who takes it."""
+    fit = load_any_model(path, what)
+    if isinstance(fit, KernelFit):
+        raise ValueError(
+            f"{path} is a model of every order, which has no scorecard and no "
+            "guarantee: use predict, certify --rows, report or compare, or train a "
+            "model with --order 1 or 2."
+        )
+    return fit
+
+
+def load_any_model(path: str, what: str = _MODEL) -> AnyFit:
     """Read a model; of another file, the error says what is to be named."""
     place = files.existing(path)
     try:
@@ -198,19 +213,26 @@ def with_source(m: Marginals, names: list[str]) -> Marginals:
 
 def table_path(name: str, announce: bool = True) -> Path:
     """Return the file of a table, which may be the name of a bundled one."""
-    if name in datasets.names() and not Path(name).is_file():
+    path = Path(name)
+    if not path.is_file():
+        path = _bundled_table(name)
+    if path.suffix == MARGINALS:
+        raise ValueError(f"{path} holds marginals, which have no rows: name a table.")
+    if announce and path.stat().st_size > LARGE and sys.stderr.isatty():
+        print(f"reading {path} …", file=sys.stderr)
+    return path
+
+
+def _bundled_table(name: str) -> Path:
+    """Return the file of a bundled table, or say what is there instead."""
+    if name in datasets.names():
         return datasets.path(name)
     if not Path(name).suffix and not Path(name).exists() and os.sep not in name:
         try:
             datasets.path(name)
         except ValueError as error:
             raise ValueError(f"There is no file {name!r}. {error}") from None
-    path = files.existing(name, datasets.names())
-    if path.suffix == MARGINALS:
-        raise ValueError(f"{path} holds marginals, which have no rows: name a table.")
-    if announce and path.stat().st_size > LARGE and sys.stderr.isatty():
-        print(f"reading {path} …", file=sys.stderr)
-    return path
+    return files.existing(name, datasets.names())
 
 
 def table_paths(names: Sequence[str]) -> list[Path]:
@@ -234,13 +256,19 @@ def encoder_of(args: Args) -> Encoder:
     return Encoder(missing=(*MISSING_CODES, *args.missing), **known)
 
 
+def target_of(args: Args) -> str | None:
+    """Return the target that is given, or that of a bundled table."""
+    if args.target is None and len(args.files) == 1 and args.file in datasets.names():
+        return str(opened_tables(args)[0].schema.names[-1])  # as in every bundled one
+    target: str | None = args.target
+    return target
+
+
 def chosen_columns(
     args: Args, source: object, names: Sequence[str], encoder: Encoder
 ) -> tuple[str, list[str], dict[str, str]]:
     """Return the target, the columns to read and what some are, as requested."""
-    target = args.target
-    if target is None and len(args.files) == 1 and args.file in datasets.names():
-        target = opened_tables(args)[0].schema.names[-1]  # as in every bundled one
+    target = target_of(args)
     if target is None:
         likely = sorted(
             names, key=lambda n: (n.lower() not in _CLASS_NAMES, n != names[-1])

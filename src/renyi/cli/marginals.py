@@ -7,39 +7,75 @@ import shlex
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 
-from renyi.cli import inputs, output, streams
+from renyi.cli import inputs, messages, output, streams
 from renyi.cli.inputs import load_marginals, with_source
 from renyi.cli.output import Facts, Recorded
 from renyi.cli.parser import Args
 from renyi.counting.sparse_counts import is_sparse
-from renyi.encoding.encoder import Encoder
-from renyi.files import MARGINALS
+from renyi.encoding.encoder import FORMAT, Encoder
+from renyi.files import MARGINALS, is_document
 from renyi.marginals.file import headline
 from renyi.marginals.marginals import Marginals
+from renyi.marginals.uncertainty import Intervals
 from renyi.sources import files
 from renyi.sources.kept_rows import KeptRows
 from renyi.warnings import warn
 
-_ENCODER = "--encoder must be a model written by fit (.json) or pair counts (.renyi)"
+_RULES = ("rounding", "suppressed_below", "perturbed_by")
+_ENCODER_FILES = (
+    "--encoder must be a model written by fit, an encoder (.json) or pair counts "
+    "(.renyi)"
+)
 
 
 def build(args: Args, recorded: Recorded) -> None:
     """Count the pairs of columns of a table."""
     place = output.check_place(args, args.out, (MARGINALS,))
+    if args.published:
+        m = _published(args)
+        messages.print_notes(messages.notes_of(recorded))
+        save(with_source(m, args.published), place, args)
+        return
+    inputs.check_not_given(args, _RULES, "is for --tables: leave it out")
     own = args.encoder is None
     encoder = inputs.encoder_of(args) if own else _borrowed(args)
     order = args.order or encoder.order
-    if order == 1:
+    pairs = args.interactions or encoder.interactions
+    if isinstance(pairs, (str, int)):
+        raise ValueError(
+            f"--interactions {pairs} chooses pairs in training: name the pairs to "
+            "count, as in --interactions age:sex,age:stay."
+        )
+    if pairs is not None:
+        order = args.order or 1
+    if order == 1 and pairs is None:
         m = streams.counted_rows_of(args, encoder, args.class_conditional)
     else:
         with KeptRows() as store:
             rows = streams.coded_rows(args, encoder, store, constants=True)
-            m = rows.marginals(args.class_conditional, order)
+            m = rows.marginals(args.class_conditional, order, pairs)
     if own:
         inputs.warn_of_labels(m.encoder.single.columns)
-    output.print_notes(output.notes_of(recorded))
-    _save(with_source(m, args.files), place, args)
+    messages.print_notes(messages.notes_of(recorded))
+    save(with_source(m, args.files), place, args)
+
+
+def _published(args: Args) -> Marginals:
+    """Return the marginals of published tables."""
+    from renyi.sources import published
+
+    names = ["encoder", "order", "interactions", "class_conditional", "weight"]
+    inputs.check_not_given(args, names, "is for rows: leave it out with --tables")
+    if args.files:
+        raise ValueError(
+            f"--tables takes the place of {args.files[0]}: pass rows or tables."
+        )
+    paths = files.distinct(map(files.existing, args.published))
+    tables = [published.read_csv(path) for path in paths]
+    rules = published.Rules.of(**{name: getattr(args, name) for name in _RULES})
+    return published.marginals(tables, args.target, rules)
 
 
 def _borrowed(args: Args) -> Encoder:
@@ -47,18 +83,19 @@ def _borrowed(args: Args) -> Encoder:
     names = ("numeric", "categorical", "missing", "bins", "min_count", "unseen")
     why = "cannot be used with --encoder, which has its own"
     inputs.check_not_given(args, names, f"{why}: leave one of them out")
-    if args.encoder.endswith(MARGINALS):
-        m = load_marginals(args.encoder)
-        encoder = m.encoder
-        target = m.target
-    else:
-        fit = inputs.load_model(args.encoder, _ENCODER)
-        encoder = fit.encoder_
-        target = fit.target
+    if is_document(args.encoder, FORMAT):
+        public = Encoder.load(args.encoder)
+        target = inputs.target_of(args)
+        return public.select(name for name in public.feature_names if name != target)
+    encoder, target = encoder_of_file(args.encoder)
     if args.target in encoder.input_names:
         raise ValueError(
             f"{args.encoder} has {args.target!r} as a column to predict from: pass "
             f"the target that it has, --target {shlex.quote(target)}."
+        )
+    if encoder.interactions is not None and args.interactions is not None:
+        raise ValueError(
+            f"{args.encoder} has its own pairs of columns: leave --interactions out."
         )
     if encoder.order > 1 and args.order not in (None, encoder.order):
         raise ValueError(
@@ -66,6 +103,15 @@ def _borrowed(args: Args) -> Encoder:
             f"{encoder.order}: leave --order out, or take an --encoder of order 1."
         )
     return encoder
+
+
+def encoder_of_file(path: str) -> tuple[Encoder, str]:
+    """Return the fitted encoder of a model or of pair counts, and their target."""
+    if path.endswith(MARGINALS):
+        m = load_marginals(path)
+        return m.encoder, m.target
+    fit = inputs.load_model(path, _ENCODER_FILES)
+    return fit.encoder_, fit.target
 
 
 def merge(args: Args, recorded: Recorded) -> None:
@@ -83,9 +129,9 @@ def merge(args: Args, recorded: Recorded) -> None:
                 "same rows, these rows count twice."
             )
         with inputs.naming(f"{path} does not fit {first}"):
-            total = total + m
-    output.print_notes(output.notes_of(recorded))
-    _save(with_source(total, args.files), place, args)
+            total = total.merged(m, allow_mixed=args.allow_mixed)
+    messages.print_notes(messages.notes_of(recorded))
+    save(with_source(total, args.files), place, args)
 
 
 def subtract(args: Args, recorded: Recorded) -> None:
@@ -95,7 +141,7 @@ def subtract(args: Args, recorded: Recorded) -> None:
     second = load_marginals(args.second)
     with inputs.naming(f"{args.second} cannot be subtracted from {args.first}"):
         rest = first - second
-    _save(dataclasses.replace(rest, provenance=first.provenance), place, args)
+    save(dataclasses.replace(rest, provenance=first.provenance), place, args)
 
 
 def show(args: Args, recorded: Recorded) -> None:
@@ -106,6 +152,8 @@ def show(args: Args, recorded: Recorded) -> None:
             output.print_json({**_facts(m), "cells": _few(m)})
         else:
             print(m)
+            if m.uncertainty is not None:
+                return
             few = _few(m)
             least = "below 2" if m.weighted else "1"
             print(
@@ -115,17 +163,26 @@ def show(args: Args, recorded: Recorded) -> None:
         return
     files.require(args.file, m.columns.names, args.pair)
     block = m.block(*args.pair)
+    known = m.uncertainty
+    ends = {}
+    if isinstance(known, Intervals):
+        cells = np.ix_(*(m.columns.spans([name]) for name in args.pair))
+        ends = {"low": known.low[cells].tolist(), "high": known.high[cells].tolist()}
     if args.json:
         categories = [block.index.tolist(), block.columns.tolist()]
         counts = block.to_numpy().tolist()
-        output.print_json(
-            {"columns": args.pair, "categories": categories, "counts": counts}
-        )
-    else:
-        print(block.to_string())
+        facts = {"columns": args.pair, "categories": categories, "counts": counts}
+        output.print_json({**facts, **ends})
+        return
+    if ends:
+        pairs = zip(ends["low"], ends["high"], strict=True)
+        texts = [[f"{a} to {b}" for a, b in zip(*row, strict=True)] for row in pairs]
+        block = pd.DataFrame(texts, block.index, block.columns)
+    print(block.to_string())
 
 
-def _save(m: Marginals, place: Path, args: Args) -> None:
+def save(m: Marginals, place: Path, args: Args) -> None:
+    """Write pair counts, and say what they are."""
     m.save(place)
     if args.json:
         output.print_json({**_facts(m), "written": str(place)})

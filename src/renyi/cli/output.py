@@ -31,8 +31,9 @@ import pyarrow as pa
 import pyarrow.parquet
 
 from renyi import __version__, datasets
+from renyi.cli.messages import notes_of, print_notes
 from renyi.cli.parser import PICTURE, Args, Place
-from renyi.cli.process import PrintableStream, with_options
+from renyi.encoding.columns import short
 from renyi.estimators import model_file
 from renyi.files import (
     MARGINALS,
@@ -51,7 +52,7 @@ from renyi.warnings import DataWarning
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from renyi.fitting import Fit
+    from renyi.fitting.record import Fit
     from renyi.marginals.marginals import Marginals
 
 # What is written as an escape in JSON: terminals would obey it, or UTF-8 lacks it.
@@ -82,18 +83,6 @@ def show(
         print(text(facts))
 
 
-def notes_of(recorded: Recorded) -> list[str]:
-    """Return what the readers said of the data, each sentence once."""
-    kept = [w for w in recorded if issubclass(w.category, DataWarning)]
-    return list(dict.fromkeys(with_options(w.message) for w in kept))
-
-
-def print_notes(notes: Iterable[str]) -> None:
-    """Print notes to stderr."""
-    for text in notes:
-        print(f"note: {text}", file=sys.stderr)
-
-
 def bullets(texts: Iterable[str]) -> list[str]:
     """Return sentences as a list."""
     return [wrapped(text, "  - ", "    ") for text in texts]
@@ -102,6 +91,11 @@ def bullets(texts: Iterable[str]) -> list[str]:
 def indented(text: str) -> str:
     """Return a text in lines that are indented."""
     return wrapped(text, "  ", "  ")
+
+
+def one_line(text: str, width: int) -> str:
+    """Return a name or label as it is shown, cut where it is too long."""
+    return short(printable(" ".join(text.split())), width)
 
 
 def joined(blocks: Iterable[list[str]], facts: Facts) -> str:
@@ -215,10 +209,9 @@ class Meter(contextlib.AbstractContextManager["Meter"]):
 
     def _write(self, text: str) -> None:
         text = printable(text)[: shutil.get_terminal_size().columns - 1]
-        stream: Any = sys.stderr
-        send = stream.send if isinstance(stream, PrintableStream) else stream.write
+        send = getattr(sys.stderr, "send", sys.stderr.write)  # as it is, if it can
         send("\r" + text.ljust(self._length))
-        stream.flush()
+        sys.stderr.flush()
         self._length = len(text)
 
 

@@ -127,7 +127,7 @@ columns:
 --numeric COL ...  columns of numbers, to cut into bins
 --categorical COL ...  columns of labels, even if numbers
 --missing CODE ...  cells that mean missing (so do ? and '')
---bins N  bins of a numeric column (default 5)
+--bins N  bins of a numeric column (default auto)
 --min-count N  merge labels on fewer rows than N
 --memory SIZE
 """
@@ -153,14 +153,13 @@ _FIT = f"""train a classifier and certify it
 model:
 --alpha auto|loo|NUMBER
 --order R
+--interactions PAIRS  add pairs of columns, a:b,c:d (or 10, or auto)
 --rule {{map,renyi,sharp}}
 --class-weight {{balanced}}  weights of the classes
 --objective {{error,ranking}}  optimise errors, or the ranking (2 classes)
---calibration {{auto,temperature,affine,discriminant,none}}  auto, temperature, affine,
-    discriminant or none
+--calibration {{auto,temperature,sigmoid,affine,discriminant,none}}
 --no-intercept  fit the paper's literal form
 --seed N
-a bound on the error in the population:
 --confidence SHARE  confidence of the bound (holds out rows)
 --holdout SHARE  how many of the rows to hold out (default 0.3)
 """
@@ -285,9 +284,15 @@ note:  Methods: map, renyi, sharp (rules of the points), uncalibrated, order2 (p
 _BUILD = f"""count the pairs of columns of a table
 [FILE ...]  {_TABLES}; {_DATABASE}
 --target COL
---encoder MODEL_OR_MARGINALS  use its columns and bins, so that the counts can be
-    combined
+--encoder FILE  use its columns and categories (a model, pair counts or an encoder, so
+    that the counts can be combined)
 --order R  columns in a feature; 2 uses pairs (default 1, or that of --encoder)
+--interactions PAIRS  add pairs of columns, a:b,c:d
+--tables FILE ...  published tables (CSV) instead of rows: the first cell names both
+    columns ("age by income"), or a column is named count
+--rounding N  counts are rounded to multiples of N
+--suppressed-below N  counts below N are hidden (*, .., c, x, <10)
+--perturbed-by N  noise of at most N was added to counts
 --out FILE.renyi
 --json
 {_ROWS}
@@ -298,6 +303,7 @@ _BUILD = f"""count the pairs of columns of a table
 """
 _MERGE = f"""add up the pair counts of disjoint rows
 MARGINALS ...  {_MARGINALS}
+--allow-mixed  add exact counts even to private ones; no budget protects their rows
 --memory SIZE
 --out FILE.renyi
 --json
@@ -308,6 +314,37 @@ B  {_MARGINALS}
 --memory SIZE
 --out FILE.renyi
 --json
+"""
+_RELEASE = f"""make pair counts that may be published
+MARGINALS  {_MARGINALS}
+--out FILE  write to a file (.renyi)
+--encoder FILE  use its columns and categories (written by encoder build: all of them
+    are released, and no others)
+--memory SIZE
+--json
+hide small counts, and round the others:
+--rule {{opensafely,ons,cms}}  a rule to follow: 7 or fewer hidden, rounded to 5; below
+    10, rounded to 5; below 11
+--threshold N  hide counts below N
+--rounding N  counts are rounded to multiples of N (those that are not hidden)
+--merge-below N  first merge categories until no count from 1 to below N is left
+add noise, for differential privacy (needs --encoder):
+--rho NUMBER  budget of zero-concentrated differential privacy
+--epsilon NUMBER  budget of approximate differential privacy
+--delta PROBABILITY  goes with --epsilon
+--neighbours {{add-remove,replace-one}}  what a person changes (default add-remove)
+--rows-per-person N  most rows of a person (default 1)
+before anything is written:
+--plan  print guarantee and error for several thresholds and budgets
+--rows FILE  evaluate the model on these rows (with --plan)
+"""
+_ENCODER = f"""write columns, categories and bins, and no count
+[FILE ...]  {_TABLES}; {_DATABASE}
+--target COL
+--out ENCODER.json
+--json
+{_ROWS}
+{_COLUMNS}
 """
 _SHOW = f"""print what a file of pair counts contains
 MARGINALS  {_MARGINALS}
@@ -364,9 +401,10 @@ class _Parser(argparse.ArgumentParser):
     color = property(lambda self: False, lambda self, value: None)
 
     def parse_args(self, args: Any = None, namespace: Any = None) -> Any:
-        """Parse the arguments; FILE may be left out if --sql is given."""
+        """Parse the arguments; FILE may be left out if --sql or --tables is given."""
         known, _ = self.parse_known_args(args, namespace)
-        if getattr(known, "files", None) == [] and not getattr(known, "sql", None):
+        instead = [getattr(known, name, None) for name in ("sql", "published")]
+        if getattr(known, "files", None) == [] and not any(instead):
             names = [getattr(known, part, None) for part in ("command", "action")]
             place = " ".join([self.prog, *filter(None, names)])
             self._fail(f"the following arguments are required: FILE{_BEFORE}", place)
@@ -422,13 +460,18 @@ def parser(genotypes: bool = True) -> argparse.ArgumentParser:
     add_command(commands, "select", _SELECT)
     add_command(commands, "compare", _COMPARE)
     marginals = add_command(
-        commands, "marginals", "build, merge, subtract or show pair counts"
+        commands, "marginals", "build, merge, subtract, release or show pair counts"
     )
     actions = marginals.add_subparsers(metavar="ACTION", required=True, dest="action")
     add_command(actions, "build", _BUILD, "renyi.cli.marginals.build")
     add_command(actions, "merge", _MERGE, "renyi.cli.marginals.merge")
     add_command(actions, "subtract", _SUBTRACT, "renyi.cli.marginals.subtract")
+    add_command(actions, "release", _RELEASE, "renyi.cli.release.run")
     add_command(actions, "show", _SHOW, "renyi.cli.marginals.show")
+    text = "write columns and categories for several sites to share"
+    encoders = add_command(commands, "encoder", text)
+    actions = encoders.add_subparsers(metavar="ACTION", required=True, dest="action")
+    add_command(actions, "build", _ENCODER, "renyi.cli.release.build_encoder")
     add_command(commands, "export", _EXPORT)
     add_command(commands, "report", _REPORT)
     text = "list the bundled data sets\n--json"
@@ -464,9 +507,10 @@ def add_command(
     )
     parser.set_defaults(run=run or f"renyi.cli.{name}.run")
     if _COLUMNS in lines:  # options that the command lacks
-        absent = dict.fromkeys(("where", "sql", "table", "trust_views", "unseen"))
+        names = ("where", "sql", "table", "trust_views", "unseen", "weight")
+        absent = dict.fromkeys(names)
         parser.set_defaults(class_conditional=False, **absent)
-    names: list[str] = []
+    positional: list[str] = []
     group: Any = parser
     one_of: Any = parser
     for line in filter(None, rest):
@@ -485,9 +529,9 @@ def add_command(
             _add_option(group, usage, text)
         else:
             _add_positional(group, usage, text)
-            names.append(usage)
-    if names:
-        parser.usage = f"%(prog)s {' '.join(names)} [options]"
+            positional.append(usage)
+    if positional:
+        parser.usage = f"%(prog)s {' '.join(positional)} [options]"
     return parser
 
 
@@ -526,7 +570,7 @@ def _add_option(parser: Arguments, usage: str, text: str) -> None:
         settings |= {"nargs": "+", "action": "extend", "default": [], "metavar": first}
     elif more:
         settings["nargs"] = 2
-    names = ("-o", name) if name == "--out" else (name,)
+    names = _TWO_NAMES.get(name, (name,))
     parser.add_argument(*names, **settings | _SETTINGS.get(usage, {}))
 
 
@@ -558,7 +602,25 @@ def _bytes(text: str) -> int:
     return int(float(number) * 1000 ** " KMGT".index(unit or " "))
 
 
+def _interactions(text: str) -> int | str | tuple[tuple[str, str], ...]:
+    """Read a number of pairs, "auto", or pairs of columns: a:b,c:d."""
+    if text == "auto":
+        return text
+    if text.isascii() and text.isdecimal() and int(text) > 0:
+        return int(text)
+    pairs = []
+    for part in text.split(","):
+        first, mark, second = part.partition(":")
+        if not (first and mark and second) or ":" in second:
+            raise argparse.ArgumentTypeError(
+                f"{text!r:.60} is not auto, a number, or pairs such as age:sex,age:stay"
+            )
+        pairs.append((first, second))
+    return tuple(pairs)
+
+
 _POSITIVE = _value("a number above 0", lambda x: 0 < x < math.inf)
+_TWO_NAMES = {"--out": ("-o", "--out"), "--rounding": ("--rounding", "--round")}
 _TYPES = {  # by option, else by the placeholder of its value
     "--alpha": _value(
         "auto, loo or a number of at least 0",
@@ -567,16 +629,24 @@ _TYPES = {  # by option, else by the placeholder of its value
     ),
     "--bins": _whole(2, 10_000),
     "--folds": _whole(2, 1000),
+    "--interactions": _interactions,
     "--min-count": _whole(1),
     "--n-features": _whole(1),
+    "--merge-below": _whole(2),
     "--order": _whole(1, 9),
     "--out": Place,
     "--plot": Place,
     "--points": _whole(1, 1000),
     "--proof": Place,
+    "--rounding": _whole(1),
     "--row": _whole(1),
+    "--rows-per-person": _whole(1),
+    "--suppressed-below": _whole(1),
+    "--perturbed-by": _whole(1),
     "--seed": _whole(0, 2**32 - 1),
+    "--threshold": _whole(2),
     "--worst": Place,
+    "PROBABILITY": _value("a number between 0 and 1", lambda x: 0 < x < 1),
     "FRACTION": _value("a number from 0 to 1", lambda x: 0 <= x <= 1),
     "NUMBER": _POSITIVE,
     "SECONDS": _POSITIVE,
@@ -584,8 +654,9 @@ _TYPES = {  # by option, else by the placeholder of its value
     "SIZE": _value("a size such as 500M or 2G", lambda n: 1000 <= n < 2**63, _bytes),
 }
 _SETTINGS: dict[str, dict[str, Any]] = {
+    "--tables FILE ...": {"dest": "published"},
     "--alpha auto|loo|NUMBER": {"default": "auto"},
-    "--calibration {auto,temperature,affine,discriminant,none}": {
+    "--calibration {auto,temperature,sigmoid,affine,discriminant,none}": {
         "default": "auto",
         "metavar": "KIND",
     },
@@ -593,15 +664,20 @@ _SETTINGS: dict[str, dict[str, Any]] = {
     "--marginals": {"action": argparse.BooleanOptionalAction},
     "--level {auto,lp,exact}": {"default": "auto"},
     "--objective {error,ranking}": {"default": "error"},
+    "--out ENCODER.json": {"required": True},
     "--out FILE.renyi": {"required": True},
     "--rule {map,renyi,sharp}": {"default": "map"},
 }
 _HELP = {
     "--alpha auto|loo|NUMBER": "ridge penalty, or how to choose it",
+    "--calibration {auto,temperature,sigmoid,affine,discriminant,none}": (
+        "temperature|sigmoid|affine|discriminant|none"
+    ),
     "--details": "print all figures and how the model was made",
     "--json": "print one JSON object",
     "--memory SIZE": "memory limit, such as 2G (default: half of it)",
     "--order R": "columns in a feature; 2 uses pairs (default 1)",
+    "--out ENCODER.json": "where to write",
     "--out FILE.renyi": "where to write",
     "--out PREFIX": "write PREFIX.json, PREFIX.log and PREFIX.renyi",
     "--plot FILE": f"write a figure ({_PICTURE}); needs the extra plot",

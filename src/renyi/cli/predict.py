@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from renyi.certificates.heldout import UNKNOWN
 from renyi.certificates.left_out import error_interval
 from renyi.certification import are_counts_of
-from renyi.cli import inputs, output, streams
+from renyi.cli import inputs, messages, output, streams
 from renyi.cli.output import Facts, Meter, Recorded, Write
 from renyi.cli.parser import WRITTEN, Args
 from renyi.counting.onehot import class_label_counts
@@ -32,7 +32,7 @@ from renyi.encoding.columns import Column, Columns, factorized, label_text
 from renyi.encoding.rows import encoded_target
 from renyi.encoding.rules import missing_texts
 from renyi.exports.points import has_weights
-from renyi.fitting import Fit
+from renyi.fitting.record import Fit
 from renyi.formatting import (
     chosen_percent,
     four_digits,
@@ -72,11 +72,11 @@ def _print_answers(
         Meter(place is not None) as meter,
     ):
         count, error = _answer_all(args, rows, write, meter)
-        notes = output.notes_of(recorded)
+        notes = messages.notes_of(recorded)
         facts |= {"rows": count, "error": error, "notes": notes}
     if args.json:
         return
-    output.print_notes(notes)
+    messages.print_notes(notes)
     if args.prevalence is not None:
         second = label_text(rows.clf.classes_.tolist()[1])
         share = chosen_percent(args.prevalence)

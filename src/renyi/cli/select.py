@@ -12,10 +12,9 @@ import numpy as np
 
 from renyi.certificates.text import few_rows
 from renyi.cli import output
-from renyi.cli.fit import train
-from renyi.cli.fit_text import fit_text, one_line
+from renyi.cli.fit import fit_text, train
 from renyi.cli.inputs import check_not_given, with_source
-from renyi.cli.output import Facts, Recorded
+from renyi.cli.output import Facts, Recorded, one_line
 from renyi.cli.parser import SMALL, Args
 from renyi.cli.streams import CodedRows, counted
 from renyi.correlation import hgr_lower_bound, hgr_matrix, ranking
@@ -23,7 +22,7 @@ from renyi.counting.sparse_counts import counts_bytes
 from renyi.encoding.columns import label_text
 from renyi.encoding.rows import TrainingRows, has_few_rows
 from renyi.files import MARGINALS
-from renyi.fitting import Fit
+from renyi.fitting.record import Fit
 from renyi.formatting import number_of_rows, rounded_down, wrapped
 from renyi.marginals.consistency import n_indicators
 from renyi.marginals.marginals import Marginals
@@ -314,7 +313,8 @@ def run_hgr(args: Args, recorded: Recorded) -> None:
 def _ranking_facts(m: Marginals) -> Facts:
     """Return the maximal correlation of every column with the target, and of all."""
     sizes = dict(zip(m.columns.names, m.columns.sizes.tolist(), strict=True))
-    few = few_rows(m.n, n_indicators(m))
+    D = n_indicators(m)
+    few = few_rows(m.n, D) if has_few_rows(m.n, D) else ""
     return {
         "target": m.target,
         "rows": m.n,

@@ -43,7 +43,12 @@ from renyi.encoding.columns import (
     label_text,
 )
 from renyi.encoding.encoder import Encoder, check_usable, target_encoder
-from renyi.encoding.rows import RowSample, TrainingRows, counted_target
+from renyi.encoding.rows import (
+    RowSample,
+    TrainingRows,
+    counted_target,
+    in_tuples,
+)
 from renyi.encoding.rules import (
     check_classes,
     check_names,
@@ -51,8 +56,8 @@ from renyi.encoding.rules import (
     counted_rows,
     missing_texts,
 )
-from renyi.encoding.tuples import TupleEncoder, encoder_of_order
-from renyi.fitting import Fit
+from renyi.encoding.tuples import Interactions
+from renyi.fitting.record import Fit
 from renyi.limits import check_memory
 from renyi.marginals.marginals import Marginals, count_rows
 from renyi.sources import databases, files, suffixes
@@ -164,19 +169,21 @@ class CodedRows(NamedTuple):
             start = span.stop
         return TrainingRows(self.encoder, self.target, codes, y, weights)
 
-    def in_tuples(self, order: int) -> TrainingRows:
+    def in_tuples(
+        self, order: int, interactions: Interactions | None = None
+    ) -> TrainingRows:
         """Return all rows in memory, as codes of tuples of columns."""
-        rows = self.joined()
-        encoder = encoder_of_order(self.encoder.settings(), order)
-        assert isinstance(encoder, TupleEncoder)
-        fitted = encoder.learned(self.encoder.columns, rows.codes)
-        codes = fitted.of_codes(rows.codes)
-        return dataclasses.replace(rows, encoder=fitted, codes=codes)
+        return in_tuples(self.joined(), order, interactions)
 
-    def marginals(self, class_conditional: bool, order: int = 1) -> Marginals:
+    def marginals(
+        self,
+        class_conditional: bool,
+        order: int = 1,
+        interactions: Interactions | None = None,
+    ) -> Marginals:
         """Count the pairs of the rows, block by block."""
-        if order > 1:
-            return count_rows(self.in_tuples(order), class_conditional)
+        if order > 1 or interactions is not None:
+            return count_rows(self.in_tuples(order, interactions), class_conditional)
         parts = (count_rows(block, class_conditional) for block in self.blocks())
         return reduce(operator.add, parts)
 

@@ -42,6 +42,11 @@ MOST = 2**16
 LARGEST = float(np.finfo(np.float64).max)
 """What infinity counts as."""
 
+FEW_BINS = 5
+MANY_BINS = 8
+MANY_ROWS = 2_000
+"""Rows from which a column has `MANY_BINS` bins by default, and below `FEW_BINS`."""
+
 _MOST_WHOLE = 2.0**64  # of the integers whose names show all digits
 _PENDING = 2**17  # values that wait until they are sorted in
 _SAMPLE = 2**14  # hashes kept
@@ -227,6 +232,11 @@ class Sketch:
 
 
 # ---- bins
+
+
+def default_bins(rows: float) -> int:
+    """Return how many bins a column has by default, given its rows or their weight."""
+    return MANY_BINS if rows * (1 + 1e-9) >= MANY_ROWS else FEW_BINS
 
 
 def bin_codes(values: Floats, edges: Floats) -> NDArray[np.intp]:

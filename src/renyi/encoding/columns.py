@@ -39,6 +39,8 @@ PlainData: TypeAlias = Any
 
 RARE = "(rare)"
 MISSING_TEXT = "(missing)"
+OTHER = "(any other)"  # unseen labels, where points are listed
+START = "(start)"  # what every row has before any points
 AND = " & "  # between the names, and the labels, of a tuple of columns
 
 DIGITS = {"s": 0, "ms": 3, "us": 6, "ns": 9}  # of a second in each unit of time

@@ -12,7 +12,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,16 +40,22 @@ from renyi.encoding.columns import (
     numbered_names,
     plain_label,
 )
-from renyi.encoding.identifiers import (
-    Identifier,
-    check_identifiers,
-    label_identifiers,
-    row_numbers,
-)
+from renyi.files import Sink, check_fields, read_json, valid, write_json
 from renyi.formatting import listed
 from renyi.validation import InputError, ParameterError
 
+if TYPE_CHECKING:
+    import os
+
 Weights = NDArray[np.float64] | None
+
+FORMAT = "renyi-encoder"
+_DOCUMENT: dict[str, tuple[type, ...]] = {
+    "format": (str,),
+    "version": (int,),
+    "checksum": (str,),
+    "encoder": (dict,),
+}
 
 
 @dataclass(frozen=True)
@@ -73,9 +79,10 @@ class Encoder:
     numeric : "auto" or sequence of names, default="auto"
         Columns to bin. "auto": floats, and integers with more than 20 values; strings
         and categoricals never. A sequence names them all.
-    bins : int, default=5
+    bins : int or "auto", default="auto"
         Quantile bins of a numeric column. A value that at least one row in `bins`
-        shares gets a separate bin, on top of these.
+        shares gets a separate bin, on top of these. "auto" makes 8 of a column with
+        2,000 rows or more (or as much weight), and 5 of others.
     columns : Columns
         The fitted columns; empty before `fit`. Fitting a fitted encoder again keeps
         which columns are numeric, their edges and the merged labels, and learns the
@@ -103,7 +110,7 @@ class Encoder:
     unseen: str = "mean"
     min_count: float = 1
     numeric: str | Sequence[str] = "auto"
-    bins: int = 5
+    bins: int | str = "auto"
     columns: Columns = field(default_factory=lambda: Columns.of([]))
 
     def __post_init__(self) -> None:
@@ -114,11 +121,7 @@ class Encoder:
             raise ParameterError(
                 "min_count", f"must be at least 1, not {self.min_count!r}."
             )
-        whole = isinstance(self.bins, (int, np.integer)) and self.bins is not True
-        if not whole or self.bins < 2:
-            raise ParameterError(
-                "bins", f"must be a whole number of at least 2, not {self.bins!r}."
-            )
+        object.__setattr__(self, "bins", _checked_bins(self.bins))
         if isinstance(self.missing, str):
             raise ValueError(
                 "missing must be a sequence of labels, such as ('?', 'NA')"
@@ -131,7 +134,6 @@ class Encoder:
         labels = [plain_label(label) for label in self.missing]
         named = tuple(label for label in labels if label is not None)  # None always is
         object.__setattr__(self, "missing", named)
-        object.__setattr__(self, "bins", int(self.bins))
         if isinstance(self.min_count, np.generic):  # JSON knows plain numbers only
             object.__setattr__(self, "min_count", self.min_count.item())
         if not isinstance(self.numeric, str):
@@ -146,6 +148,11 @@ class Encoder:
     def order(self) -> int:
         """Number of columns in a feature."""
         return 1
+
+    @property
+    def interactions(self) -> tuple[tuple[str, str], ...] | None:
+        """The chosen pairs of columns that are features, and not all of an order."""
+        return None
 
     @property
     def single(self) -> Encoder:
@@ -181,23 +188,23 @@ class Encoder:
         """
         known = {column.name: column.levels for column in self.columns}
         refuse = refuse_identifiers and not known
-        identifiers: list[Identifier] = []
+        identifiers: list[rules.Identifier] = []
 
         def learned(part: Block) -> Columns:
             if isinstance(part, NumberColumn):
                 levels, cells = self._bins(part, sample_weight, known.get(part.name))
                 if refuse and (count := self._row_numbers(part, cells)):
-                    identifiers.append(Identifier(part.name, "number", count))
+                    identifiers.append(rules.Identifier(part.name, "number", count))
                 return Columns(part.names, [levels], np.zeros(1, np.intp))
             columns = self._labels(part, sample_weight, known)
-            identifiers.extend(label_identifiers(columns, part.codes.shape[1]))
+            identifiers.extend(rules.label_identifiers(columns, part.codes.shape[1]))
             return columns
 
         columns, codes = self._encoded(X, learned)
-        if refuse:
+        if identifiers and refuse:
             place = {name: k for k, name in enumerate(columns.names)}
             identifiers.sort(key=lambda each: place[each.name])
-            check_identifiers(identifiers, codes.shape[1])
+            rules.check_identifiers(identifiers, codes.shape[1])
         return dataclasses.replace(self, columns=columns), codes
 
     def transform(self, X: TableLike) -> NDArray[Any]:
@@ -268,6 +275,28 @@ class Encoder:
             return cls(**{**data, **columns})
         except (TypeError, OverflowError) as error:
             raise ValueError(f"the encoder's settings are not valid: {error}") from None
+
+    def save(self, path: Sink) -> None:
+        """Write columns, categories and bins to a JSON file, without any count.
+
+        Examples
+        --------
+        >>> import os, tempfile
+        >>> encoder = Encoder().fit([["a", "x"], ["b", "x"]])
+        >>> place = os.path.join(tempfile.mkdtemp(), "columns.json")
+        >>> encoder.save(place)
+        >>> Encoder.load(place) == encoder
+        True
+        """
+        write_json(path, {"format": FORMAT, "version": 1, "encoder": self.to_dict()})
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Encoder:
+        """Read an encoder that `save` wrote; the file may be untrusted."""
+        data = read_json(path, FORMAT)
+        with valid(path):
+            check_fields(data, _DOCUMENT, "document")
+            return cls.from_dict(data["encoder"])
 
     def numeric_names(self, names: Sequence[str]) -> frozenset[str] | None:
         """Return which of these columns are numbers; None means by their type."""
@@ -359,7 +388,7 @@ class Encoder:
             return ""
         sketch = Sketch()  # which counts the same in a stream
         sketch.add_cells(cells)
-        return row_numbers(sketch, len(part.values))
+        return rules.row_numbers(sketch, len(part.values))
 
     def _labels(
         self, part: LabelBlock, weights: Weights, known: Mapping[str, Levels]
@@ -396,6 +425,18 @@ class Encoder:
         if self.unseen == "error":
             _check_unseen(codes, part, columns)
         return codes
+
+
+def _checked_bins(bins: int | str) -> int | str:
+    """Return the number of bins; raise ParameterError for what cannot be one."""
+    if isinstance(bins, str) and bins == "auto":
+        return bins
+    whole = isinstance(bins, (int, np.integer)) and bins is not True
+    if not whole or int(bins) < 2:
+        raise ParameterError(
+            "bins", f"must be 'auto' or a whole number of at least 2, not {bins!r}."
+        )
+    return int(bins)
 
 
 def target_encoder(encoder: Encoder) -> Encoder:

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from renyi.encoding.bins import LARGEST, bin_codes, bin_names
 from renyi.encoding.columns import (
+    AND,
     MISSING_TEXT,
     RARE,
     Column,
@@ -30,7 +31,13 @@ from renyi.encoding.columns import (
 )
 from renyi.encoding.encoder import Encoder
 from renyi.encoding.rules import beyond_exact, missing_numbers, missing_texts
-from renyi.encoding.tuples import NEW, TupleEncoder, tuple_labels
+from renyi.encoding.tuples import (
+    NEW,
+    TupleEncoder,
+    features_text,
+    same_pairs,
+    tuple_labels,
+)
 from renyi.validation import InputError
 
 if TYPE_CHECKING:
@@ -38,7 +45,62 @@ if TYPE_CHECKING:
 
 Codes = NDArray[np.intp]
 
+_UNNAMED = "y"  # the name that `fit` gives to labels without one
+_COUNT = "Marginals.from_data(X, y, encoder=card.encoder)"
+
 # ---- categories of marginals
+
+
+def of_features(encoder: Encoder, target: str | None, m: Marginals) -> Marginals:
+    """Return the marginals of a model's features, in its order.
+
+    Marginals of another order, target or other columns are an error.
+    """
+    names = encoder.feature_names
+    order = encoder.order
+    if m.order != order and encoder.interactions is not None:
+        raise InputError(
+            f"The marginals have {features_text(m.encoder)}, but the model has "
+            f"{features_text(encoder)}: count with the model's encoder.",
+            python="Marginals.from_data(X, y, encoder=clf.encoder_)",
+        )
+    if m.order != order:
+        raise InputError(
+            f"The marginals have order {m.order}, but the model has order {order}: "
+            "count with that order.",
+            f"order={order}",
+            python=f"order={order}",
+        )
+    # A target without a name matches any name.
+    named = all(str(v).rstrip("_") != _UNNAMED for v in (target, m.target))
+    if target not in (None, m.target) and named:
+        raise InputError(
+            f"The model predicts {target!r}, but the target of the marginals "
+            f"is {m.target!r}: give marginals of {target!r}.",
+            python="Marginals.with_target() makes them",
+        )
+    known = set(m.feature_names)
+    for name in names:
+        if name not in known:
+            raise ValueError(
+                f"The marginals have no column {name!r}, which is a feature of the "
+                "model."
+            )
+    same = tuple(m.feature_names) == tuple(names)
+    return m if same else m.select(names)
+
+
+def class_places(
+    own: Sequence[Label], labels: Sequence[Label], whose: str
+) -> NDArray[np.intp]:
+    """Return the positions of classes among a model's; unknown ones are an error."""
+    known = {label_text(label): k for k, label in enumerate(own)}
+    for label in labels:
+        if label is None or label_text(label) not in known:
+            raise ValueError(
+                f"{whose} has the class {label!r}, which the model does not know."
+            )
+    return np.array([known[label_text(label)] for label in labels], np.intp)
 
 
 def codes_in(encoder: Encoder, m: Marginals) -> list[NDArray[np.intp]]:
@@ -50,7 +112,12 @@ def codes_in(encoder: Encoder, m: Marginals) -> list[NDArray[np.intp]]:
     shares = m.feature_counts.diagonal()
     starts = np.append(0, np.cumsum(theirs.columns.sizes))
     for start, column in zip(starts, theirs.columns, strict=False):
-        if NEW in column.categories and shares[start + column.categories.index(NEW)]:
+        several = AND in column.name
+        if (
+            several
+            and NEW in column.categories
+            and shares[start + column.categories.index(NEW)]
+        ):
             raise ValueError(
                 f"Feature {column.name!r} of the marginals has rows in {NEW!r}, a "
                 "category of unknown labels: count the rows again."
@@ -85,9 +152,10 @@ def _column_codes(
         or mine.levels.edges != theirs.levels.edges
         or (mine.kind == "number" and _number_codes(encoder) != _number_codes(settings))
     ):
-        raise ValueError(
+        raise InputError(
             f"Column {mine.name!r} is binned differently in the marginals and in "
-            "the model: build the marginals with the model's encoder."
+            "the model: build the marginals with the model's encoder.",
+            python=_COUNT,
         )
     labels = [label for label in theirs.categories if label is not None]
     if mine.kind == "number":
@@ -97,7 +165,8 @@ def _column_codes(
     if RARE in labels and theirs.levels.rare:
         codes[labels.index(RARE)] = _one_code(encoder, mine, theirs.levels.rare)
     if None in theirs.categories:
-        _one_code(encoder, mine, (*settings.missing, None))
+        place = theirs.categories.index(None)
+        codes[place] = _one_code(encoder, mine, (*settings.missing, None))
     return np.array(codes[: len(theirs.categories)], np.intp)
 
 
@@ -108,22 +177,30 @@ def _number_codes(encoder: Encoder) -> set[float]:
 
 
 def _one_code(encoder: Encoder, mine: Column, merged: Sequence[Label]) -> int:
-    """Return the model's one code of labels that are one category of the marginals."""
+    """Return the model's one code of labels that are one category of the marginals.
+
+    Labels that the model rejects do not count: it answers no row with them.
+    """
     labels = [label for label in merged if label is not None]
     codes = encoder.code_table(mine.levels, labels).tolist()
-    if None not in merged:
-        codes = codes[:-1]
-    for label, code in zip(merged, codes, strict=True):
-        if code != codes[0]:
-            first, second = (
-                MISSING_TEXT if v is None else label_text(v) for v in (merged[0], label)
+    size = len(mine.categories)
+    pairs = [*zip(merged, codes[: len(merged)], strict=True)]
+    if encoder.unseen == "error":
+        pairs = [pair for pair in pairs if pair[1] < size] or pairs
+    first, own = pairs[0]
+    for label, code in pairs:
+        if code != own:
+            texts = (
+                MISSING_TEXT if v is None else label_text(v) for v in (first, label)
             )
-            raise ValueError(
-                f"Column {mine.name!r} merges {first!r} and {second!r} in the "
+            one, other = texts
+            raise InputError(
+                f"Column {mine.name!r} merges {one!r} and {other!r} in the "
                 "marginals, but the model distinguishes them: build the marginals with "
-                "the model's encoder."
+                "the model's encoder.",
+                python=_COUNT,
             )
-    return int(codes[0])
+    return int(own)
 
 
 # ---- categories of two encoders
@@ -136,7 +213,11 @@ def union(first: Encoder, second: Encoder) -> tuple[Encoder, list[Codes], list[C
     that of a label which the encoder does not know. Both have the same settings and
     columns of the same names.
     """
-    if first.input_names != second.input_names or first.order != second.order:
+    if (
+        first.input_names != second.input_names
+        or first.order != second.order
+        or not same_pairs(first.interactions, second.interactions)
+    ):
         raise ValueError(
             "The two models have different columns: train both on the same columns."
         )
@@ -166,6 +247,11 @@ def union(first: Encoder, second: Encoder) -> tuple[Encoder, list[Codes], list[C
     own = []
     other = []
     for s, members in enumerate(first.members):
+        if len(members) == 1:
+            columns.append(base[members[0]]._replace(name=first.columns.names[s]))
+            own.append(first.tables[s][codes[0][members[0]]])
+            other.append(second.tables[s][codes[1][members[0]]])
+            continue
         mine, theirs = (
             encoder.tables[s][np.ix_(*(each[i] for i in members))].astype(np.intp)
             for encoder, each in zip((first, second), codes, strict=True)

@@ -35,6 +35,7 @@ from renyi.encoding.rules import (
     no_counted_rows_error,
     no_target_error,
 )
+from renyi.encoding.tuples import Interactions, TupleEncoder, encoder_of_order
 from renyi.warnings import warn_dropped
 
 Floats = NDArray[np.float64]
@@ -79,6 +80,12 @@ class TrainingRows:
         codes = self.codes[:, places]
         return replace(self, codes=codes, y=self.y[places], sample_weight=weights)
 
+    def in_features(self, encoder: Encoder) -> TrainingRows:
+        """Return rows of single columns as codes of an encoder made of these."""
+        if not isinstance(encoder, TupleEncoder):
+            return self
+        return replace(self, encoder=encoder, codes=encoder.of_codes(self.codes))
+
     def joined(self, other: TrainingRows) -> TrainingRows:
         """Rows of both, over the categories of both."""
         pairs = zip(self.encoder.columns, other.encoder.columns, strict=True)
@@ -103,6 +110,16 @@ class TrainingRows:
         return np.stack(
             [mine.places(wide).astype(dtype)[row] for mine, wide, row in pairs]
         )
+
+
+def in_tuples(
+    rows: TrainingRows, order: int, interactions: Interactions | None = None
+) -> TrainingRows:
+    """Return rows of single columns as codes of tuples of columns."""
+    encoder = encoder_of_order(rows.encoder.settings(), order, interactions)
+    assert isinstance(encoder, TupleEncoder)
+    fitted = encoder.learned(rows.encoder.columns, rows.codes)
+    return rows.in_features(fitted)
 
 
 def in_sample(places: NDArray[Any], n: int) -> NDArray[np.bool_]:

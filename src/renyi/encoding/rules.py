@@ -10,7 +10,12 @@ kind
 rare
     Labels of less weight than `min_count` become one; with `min_count=1` none does.
 identifier
-    A column that tells the rows apart is an error: `renyi.encoding.identifiers`.
+    A column that tells the rows apart is an error: labels that are nearly all
+    different, and whole numbers that number the rows. These are nearly all different,
+    none is missing, and there is hardly a gap between them. Other whole numbers that
+    are nearly all different, such as amounts of money, are binned like any number. A
+    note needs another sign: they only rise or only fall from row to row, or the name
+    says "id", "key" or the like. If every amount had a note, readers would ignore all.
 target
     At most half as many classes as rows; numbers of more than `MAX_INTEGER_LABELS`
     values, some of them fractions, are no classes. Rows without a target are dropped.
@@ -24,21 +29,23 @@ weight
 from __future__ import annotations
 
 import math
+import re
 import sys
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
-from renyi.encoding.bins import Cells, bin_cells
+from renyi.encoding.bins import Cells, Sketch, bin_cells, default_bins
 from renyi.encoding.columns import (
     RARE,
     Cell,
     Column,
     ColumnLike,
+    Columns,
     Label,
     Levels,
     factorized,
@@ -46,7 +53,8 @@ from renyi.encoding.columns import (
     label_text,
     numbered_names,
 )
-from renyi.validation import InputError, ParameterError
+from renyi.formatting import either
+from renyi.validation import InputError, Option, ParameterError
 from renyi.warnings import warn
 
 Floats = NDArray[np.float64]
@@ -56,6 +64,14 @@ MISSING_CODES: tuple[Label, ...] = ("?", "")
 
 MAX_INTEGER_LABELS = 20
 """An integer column with more values than this is a number, not a set of labels."""
+
+IDENTIFIER_SHARE = 0.9
+"""Share of rows above which different values are as many as those of an identifier."""
+
+_IDENTIFIER_WORDS = frozenset(
+    ["id", "ids", "identifier", "uuid", "guid", "ssn", "key", "code", "serial"]
+    + ["nr", "no", "num", "number", "index", "idx"]
+)
 
 _EXACT = 2**53  # a float of this size may stand for two whole numbers
 
@@ -162,8 +178,12 @@ def label_numbers(
     return values[codes], whole
 
 
-def bin_levels(cells: Cells, bins: int, whole: bool, missing: bool = False) -> Levels:
-    """Return the levels of a column of numbers."""
+def bin_levels(
+    cells: Cells, bins: int | str, whole: bool, missing: bool = False
+) -> Levels:
+    """Return the levels of a column of numbers; "auto" bins depend on its rows."""
+    if isinstance(bins, str):
+        bins = default_bins(float(cells.weight.sum()))
     edges, names = bin_cells(cells, bins, whole)
     return Levels("number", names, tuple(edges.tolist())).with_missing(missing)
 
@@ -308,6 +328,95 @@ def constant_columns(columns: Iterable[Column]) -> tuple[list[str], list[str]]:
     alone = [column for column in columns if len(column.categories) == 1]
     constant = [c.name for c in alone if c.categories[0] is not None]
     return constant, [c.name for c in alone if c.categories[0] is None]
+
+
+# ---- identifiers
+
+
+class Identifier(NamedTuple):
+    """A column that tells the rows apart."""
+
+    name: str
+    kind: str  # "label" or "number"
+    values: str  # how many different ones it has
+
+
+def label_identifiers(columns: Columns, n: int) -> list[Identifier]:
+    """Return the columns of labels that tell n rows apart."""
+    limit = IDENTIFIER_SHARE * n
+    large = [v.kind == "label" and len(v.categories) > limit for v in columns.levels]
+    if n < LEAST_ROWS or not any(large):  # asked of levels, which columns share
+        return []
+    many = [columns[k] for k in np.flatnonzero(np.array(large)[columns.which]).tolist()]
+    return [Identifier(c.name, "label", f"{len(c.categories):,}") for c in many]
+
+
+def row_numbers(values: Sketch, n: int) -> str:
+    """Return how many integers, none of n missing, number the rows; "" if they do not.
+
+    See `lie_close`.
+    """
+    low, high, _ = values.cells
+    if not len(low) or n < LEAST_ROWS or not lie_close(low[0], high[-1], n):
+        return ""
+    if values.distinct <= IDENTIFIER_SHARE * n:
+        return ""
+    return f"{'' if values.exact else 'about '}{min(values.distinct, n):,}"
+
+
+def lie_close(least: float, largest: float, n: int) -> bool:
+    """Whether integers lie as close to each other as numbers of n rows do.
+
+    Row numbers lie within 3n of each other; measurements are spread wider.
+    """
+    return largest - least <= 3 * n
+
+
+def check_identifiers(identifiers: Sequence[Identifier], n: int) -> None:
+    """Raise an error that names all identifiers among the columns of n rows."""
+    if not identifiers:
+        return
+    names = [each.name for each in identifiers]
+    numbers = [each.name for each in identifiers if each.kind == "number"]
+    values = {"label": "different labels", "number": "different whole numbers"}
+    shown = [f"{v.name!r} ({v.values} {values[v.kind]})" for v in identifiers[:8]]
+    more = f" and {len(identifiers) - 8:,} more" if len(identifiers) > 8 else ""
+    one = len(identifiers) == 1
+    head = f"{'Column' if one else 'Columns'} {', '.join(shown)}{more}"
+    like = "looks like an identifier" if one else "look like identifiers"
+    advice = ["leave it out" if one else "leave them out"]
+    options: list[Option] = [("id", names), ("drop", names)]
+    python = []
+    if numbers:
+        advice.append("say that it is a number" if one else "say which are numbers")
+        options.append(("numeric", numbers))
+        python.append("numeric=")
+    if len(numbers) < len(names):
+        advice.append("merge rare labels")
+        options.append("min_count")
+        python.append("min_count=")
+    raise InputError(
+        f"{head} {like} of the {n:,} rows: {either(advice)}.",
+        *options,
+        python=", ".join(python),
+    )
+
+
+def may_identify_rows(name: str, distinct: int, n: int, in_order: bool) -> bool:
+    """Whether different whole numbers in n rows are worth a note.
+
+    They are if nearly all differ, and if besides they only rise or only fall from row
+    to row (`in_order`), or if the column's name is that of an identifier.
+
+    >>> may_identify_rows("patientId", 980, 1000, in_order=False)
+    True
+    >>> may_identify_rows("amount", 921, 1000, in_order=False)
+    False
+    """
+    if distinct <= max(MAX_INTEGER_LABELS, IDENTIFIER_SHARE * n):
+        return False
+    words = re.findall("[A-Z]?[a-z]+|[A-Z]+(?![a-z])", name)
+    return in_order or any(word.lower() in _IDENTIFIER_WORDS for word in words)
 
 
 # ---- weights

@@ -5,6 +5,7 @@ An estimator validates its input, calls `renyi.fitting`, and stores one `Fit`.
 
 from __future__ import annotations
 
+import numbers
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Self, TypeVar
@@ -19,26 +20,19 @@ from renyi.encoding import rules as column_rules
 from renyi.encoding.arrays import as_table
 from renyi.encoding.encoder import Encoder, check_usable
 from renyi.encoding.rows import RowSample, TrainingRows, take_rows
-from renyi.encoding.tuples import encoder_of_order
+from renyi.encoding.tuples import Interactions, encoder_of_order
 from renyi.estimators import model_file
-from renyi.fitting import (
-    ClassWeight,
-    Fit,
-    Seed,
-    Settings,
-    encoded_rows,
-    fit_counts,
-    fit_rows,
-    has_names,
-    target_column,
-    uses_rows,
-)
+from renyi.fitting.record import Fit
+from renyi.fitting.rows import encoded_rows, has_names, target_column, uses_rows
+from renyi.fitting.settings import ClassWeight, Seed, Settings
+from renyi.fitting.training import fit_counts, fit_rows
 from renyi.marginals.consistency import class_pairs
 from renyi.marginals.file import DataDigest
 from renyi.marginals.marginals import Marginals, count_rows
 from renyi.rules import rule_proba
 from renyi.scorecard import Scorecard
 from renyi.solvers.ridge import AlphaChoice
+from renyi.validation import InputError
 
 if TYPE_CHECKING:
     import os
@@ -88,10 +82,16 @@ def checked_rows(
 
 
 def chosen_encoder(estimator: CountsClassifier) -> Encoder:
-    """Return the encoder to fit, from the estimator's `encoder` and `order`."""
+    """Return the encoder to fit, from `encoder`, `order` and `interactions`.
+
+    Pairs that are still to be chosen are chosen in the training.
+    """
     order = getattr(estimator, "order", 1)
-    if order > 1:
-        return encoder_of_order(estimator.encoder, order)
+    pairs = getattr(estimator, "interactions", None)
+    if isinstance(pairs, (str, numbers.Integral)):
+        pairs = None
+    if order > 1 or pairs is not None:
+        return encoder_of_order(estimator.encoder, order, pairs)
     return estimator.encoder or Encoder()
 
 
@@ -258,6 +258,11 @@ class RenyiClassifier(CountsClassifier):
     ----------
     order : int, default=1
         Number of columns in a feature.
+    interactions : int, "auto" or list of pairs of names, optional
+        Pairs of columns that are features, together with the single columns. A number
+        chooses so many pairs, those that add most. "auto" chooses their number, perhaps
+        none, by the left-out risk among those that add more than chance would. Choosing
+        needs rows.
     alpha : float or {"auto", "loo"}, default="auto"
         Ridge penalty in mean form, the paper's lambda: ``(Q + alpha·I) z = dvec/2``.
         The alpha of scikit-learn's Ridge is n · alpha. "loo" minimises the
@@ -277,14 +282,16 @@ class RenyiClassifier(CountsClassifier):
     random_state : int, RandomState instance or None, default=None
         Seed of the randomised rules. With an integer, equal rows always get the same
         answer.
-    calibration : {"auto", "temperature", "affine", "discriminant"} or None, \
-default="auto"
+    calibration : {"auto", "temperature", "sigmoid", "affine", "discriminant"} or \
+None, default="auto"
         How scores become probabilities. "temperature" fits one slope and changes no
-        decision; "affine" is a logistic regression on the scores. Both are fitted to
-        leave-one-out scores of rows. "discriminant" needs pair counts only. "auto"
-        chooses "temperature" for two classes, or None if only marginals are given.
-        For more classes it chooses "affine", or "discriminant" from marginals or fewer
-        than 10·K² rows. With more than two classes, the rule map then answers by the
+        decision; "sigmoid", for two classes, fits slope and intercept; "affine", for
+        more, is a logistic regression on the scores. They are fitted to leave-one-out
+        scores of rows. "discriminant" needs pair counts only. "auto" chooses
+        "temperature" for two classes, "sigmoid" if that is clearly likelier (rare
+        classes), or None if only marginals are given. For more classes it chooses
+        "affine", or "discriminant" from marginals or fewer than 10·K² rows. All but
+        "temperature" and None may move decisions: the rule map answers by the
         calibrated scores. None is the paper's form: the probabilities nearest to the
         scores.
     objective : {"error", "ranking"}, default="error"
@@ -361,6 +368,7 @@ default="auto"
     def __init__(
         self,
         order: int = 1,
+        interactions: int | str | Interactions | None = None,
         alpha: float | str = "auto",
         rule: str = "map",
         fit_intercept: bool = True,
@@ -371,6 +379,7 @@ default="auto"
         objective: str = "error",
     ) -> None:
         self.order = order
+        self.interactions = interactions
         self.alpha = alpha
         self.rule = rule
         self.fit_intercept = fit_intercept
@@ -438,6 +447,12 @@ default="auto"
         first = not hasattr(self, "fit_")
         if first and classes is None:
             raise ValueError("classes must be passed on the first call to partial_fit.")
+        if settings.chooses_pairs:
+            raise InputError(
+                "Blocks of rows cannot be added with {interactions}, which would "
+                "choose other pairs for each: name the pairs.",
+                interactions=settings.interactions,
+            )
         rows = self._encoded_block(X, y, classes, sample_weight, first)
         if not first:
             earlier = self._blocks
@@ -765,7 +780,7 @@ default="auto"
         >>> renyi.RenyiClassifier.load(path).predict([["b"], ["a"]]).tolist()
         [1, 0]
         """
-        return classifier_of(model_file.read(path), cls())
+        return classifier_of(model_file.read_scorecard(path), cls())
 
 
 # The parameters of a classifier that its Fit records as settings.

@@ -35,7 +35,8 @@ from renyi.estimators.classifier import (
     settings_of,
     with_accepted_input,
 )
-from renyi.fitting import Fit, Seed
+from renyi.fitting.record import Fit
+from renyi.fitting.settings import Seed
 from renyi.marginals.marginals import Marginals
 from renyi.scorecard import Scorecard
 

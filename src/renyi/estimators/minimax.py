@@ -18,6 +18,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from renyi.certificates.text import few_rows
 from renyi.encoding.encoder import Encoder
+from renyi.encoding.rows import has_few_rows
 from renyi.estimators.classifier import CountsClassifier
 from renyi.marginals.consistency import n_indicators
 from renyi.marginals.marginals import Marginals
@@ -182,4 +183,6 @@ class MinimaxClassifier(RuleClassifier):
         """Why the guarantee says little about new rows, if there are few rows."""
         check_is_fitted(self)
         assert self.marginals_ is not None
-        return few_rows(self.marginals_.n, n_indicators(self.marginals_))
+        n = self.marginals_.n
+        D = n_indicators(self.marginals_)
+        return few_rows(n, D) if has_few_rows(n, D) else ""

@@ -10,24 +10,30 @@ from __future__ import annotations
 
 from dataclasses import asdict, replace
 from types import NoneType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
 from renyi import __version__
-from renyi.certificates.record import Certificate
+from renyi.certificates.record import EVERY_ORDER, Certificate
 from renyi.encoding import rules as column_rules
 from renyi.encoding.columns import Label, label_text
+from renyi.encoding.encoder import Encoder
+from renyi.encoding.tuples import same_pairs
 from renyi.files import LABEL, NUMBER, Sink, check_fields, read_json, valid, write_json
-from renyi.fitting import Fit, Settings, restored
+from renyi.fitting.kernel import KernelCard, KernelFit, KernelSettings
+from renyi.fitting.record import Fit, restored
+from renyi.fitting.settings import Settings
 from renyi.marginals.file import DataDigest
-from renyi.scorecard import FORMAT, VERSION, Scorecard
+from renyi.scorecard import Scorecard
+from renyi.scorecard_file import FORMAT, VERSION
 from renyi.solvers.ridge import AlphaChoice
 
 if TYPE_CHECKING:
     import os
 
 Fields = dict[str, tuple[type, ...]]
+AnyFit: TypeAlias = Fit | KernelFit
 
 _DOCUMENT: Fields = {
     "format": (str,),
@@ -41,6 +47,10 @@ _DOCUMENT: Fields = {
     "named": (bool,),
     "certificate": (dict,),
     "scorecard": (dict,),
+}
+_KERNEL: Fields = {  # of a model of every order
+    **{name: kind for name, kind in _DOCUMENT.items() if name != "scorecard"},
+    "kernel": (dict,),
 }
 _OPTIONAL: Fields = {
     "heldout": (dict,),  # if rows were held out
@@ -63,6 +73,8 @@ _SETTINGS: Fields = {
     "calibration": (str, NoneType),
     "objective": (str,),
 }
+_MORE_SETTINGS: Fields = {"interactions": (int, str, list)}  # if there are pairs
+_KERNEL_SETTINGS: Fields = {**_SETTINGS, "rho": (*NUMBER, str), "max_rows": (int,)}
 _CHOICE: Fields = {
     "method": (str,),
     "alpha": NUMBER,
@@ -71,7 +83,7 @@ _CHOICE: Fields = {
 }
 
 
-def write(fit: Fit, path: Sink) -> None:
+def write(fit: AnyFit, path: Sink) -> None:
     """Write a model; see `RenyiClassifier.save`."""
     choice = fit.alpha_choice_
     digest = fit.data_digest_
@@ -85,8 +97,11 @@ def write(fit: Fit, path: Sink) -> None:
         "alpha_choice": {key: getattr(choice, key) for key in _CHOICE},
         "named": fit.named,
         "certificate": fit.certificate_.to_dict(),
-        "scorecard": fit.scorecard_.to_dict(),
     }
+    if isinstance(fit, KernelFit):
+        document["kernel"] = fit.kernel_.to_dict()
+    else:
+        document["scorecard"] = fit.scorecard_.to_dict()
     if fit.heldout is not None:
         document["heldout"] = fit.heldout.to_dict()
     details = fit.left_out_details
@@ -99,7 +114,13 @@ def _plain_settings(settings: Settings) -> dict[str, object]:
     """Return the settings as plain values; omit a seed that is not a number."""
     seed = settings.random_state
     weights = settings.class_weight
-    plain = {key: _plain(getattr(settings, key)) for key in _SETTINGS}
+    kernel = isinstance(settings, KernelSettings)
+    fields = _KERNEL_SETTINGS if kernel else _SETTINGS
+    plain = {key: _plain(getattr(settings, key)) for key in fields}
+    if settings.pairs is not None:
+        plain["interactions"] = [[*pair] for pair in settings.pairs]
+    elif settings.interactions is not None:
+        plain["interactions"] = _plain(settings.interactions)
     plain["fit_intercept"] = bool(settings.fit_intercept)
     is_number = isinstance(seed, (int, np.integer))
     plain["random_state"] = int(seed) if is_number else None  # type: ignore[arg-type]
@@ -112,26 +133,42 @@ def _plain(value: object) -> object:
     return value.item() if isinstance(value, np.generic) else value
 
 
-def read(path: str | os.PathLike[str]) -> Fit:
+def read(path: str | os.PathLike[str]) -> AnyFit:
     """Read a model; see `RenyiClassifier.load`."""
     data = read_json(path, FORMAT)
     with valid(path):
         return _from_document(data)
 
 
-def _from_document(data: dict[str, Any]) -> Fit:
-    check_fields(data, _DOCUMENT, "document", _OPTIONAL)
-    check_fields(data["classifier"], _SETTINGS, "classifier")
+def read_scorecard(path: str | os.PathLike[str]) -> Fit:
+    """Read a model; one of every order is an error."""
+    fit = read(path)
+    if isinstance(fit, KernelFit):
+        raise ValueError(
+            f"{path} is a model of every order, which has no scorecard: load it with "
+            "KernelRenyiClassifier.load."
+        )
+    return fit
+
+
+def _from_document(data: dict[str, Any]) -> AnyFit:
+    kernel = "kernel" in data
+    check_fields(data, _KERNEL if kernel else _DOCUMENT, "document", _OPTIONAL)
+    fields = _KERNEL_SETTINGS if kernel else _SETTINGS
+    check_fields(data["classifier"], fields, "classifier", _MORE_SETTINGS)
     check_fields(data["alpha_choice"], _CHOICE, "alpha_choice")
-    card = Scorecard.from_dict(data["scorecard"])
+    card: Scorecard | KernelCard
+    if kernel:
+        card = KernelCard.from_dict(data["kernel"])
+    else:
+        card = Scorecard.from_dict(data["scorecard"])
     plain = data["classifier"]
     if isinstance(plain["class_weight"], list):
         plain = {**plain, "class_weight": _weights_of(plain["class_weight"])}
     if data["target"] in card.encoder.input_names:
         raise ValueError(f"its target {data['target']!r:.60} is a feature, too")
-    if plain["order"] != card.encoder.order:
-        raise ValueError(f"its order is {plain['order']!r}, not its scorecard's")
-    settings = Settings(**plain)
+    settings = KernelSettings(**plain) if kernel else Settings(**plain)
+    _check_features(settings, card.encoder)
     classes = column_rules.class_array(card.classes)
     # This raises an error if a class weight names an unknown class.
     settings.class_factors(classes, np.ones(len(classes)))
@@ -139,17 +176,43 @@ def _from_document(data: dict[str, Any]) -> Fit:
     if data["data_digest"] is not None:
         check_fields(data["data_digest"], _DIGEST, "data_digest")
         digest = DataDigest(**data["data_digest"])
-    heldout = data.get("heldout")
+    plain_heldout = data.get("heldout")
+    heldout = None if plain_heldout is None else Certificate.from_dict(plain_heldout)
+    choice = AlphaChoice(**data["alpha_choice"])
+    certificate = Certificate.from_dict(data["certificate"])
+    if (certificate.order == EVERY_ORDER) != kernel:
+        raise ValueError("its certificate is for a model of another order")
+    labels = [label_text(label) for label in card.classes]
+    details = _left_out(data.get("left_out"), labels)
+    named = data["named"]
+    if isinstance(card, KernelCard):
+        assert isinstance(settings, KernelSettings)
+        card = replace(card, target=data["target"])
+        return KernelFit(
+            settings,
+            card,
+            choice,
+            certificate,
+            digest,
+            named,
+            details,
+            heldout=heldout,
+        )
+    card = replace(card, target=data["target"])
     return restored(
-        settings,
-        replace(card, target=data["target"]),
-        AlphaChoice(**data["alpha_choice"]),
-        Certificate.from_dict(data["certificate"]),
-        digest,
-        data["named"],
-        None if heldout is None else Certificate.from_dict(heldout),
-        _left_out(data.get("left_out"), [label_text(label) for label in card.classes]),
+        settings, card, choice, certificate, digest, named, heldout, details
     )
+
+
+def _check_features(settings: Settings, encoder: Encoder) -> None:
+    """Raise ValueError unless an encoder has the features of the settings."""
+    pairs = encoder.interactions
+    if settings.chooses_pairs and (pairs is not None or encoder.order == 1):
+        return
+    if not same_pairs(settings.pairs, pairs):
+        raise ValueError("its pairs of columns are not its scorecard's")
+    if pairs is None and settings.order != encoder.order:
+        raise ValueError(f"its order is {settings.order!r}, not its scorecard's")
 
 
 def _left_out(details: Any, classes: list[str]) -> dict[str, Any] | None:

@@ -27,11 +27,10 @@ from renyi.certificates.three_lines import NONE_USEFUL, no_guarantee_reason, quo
 from renyi.certification import certify
 from renyi.counting.onehot import offsets
 from renyi.counting.sparse_counts import is_sparse, moved
-from renyi.encoding.columns import TableLike, label_text
+from renyi.encoding.columns import OTHER, TableLike, label_text
 from renyi.encoding.rows import has_few_rows
 from renyi.encoding.rules import class_array
 from renyi.exports.points import (
-    OTHER,
     category_places,
     markdown_table,
     markdown_text,
@@ -336,10 +335,12 @@ def rounded(card: Scorecard, most: int, m: Marginals | None) -> IntegerScorecard
     last = offsets(sizes)[1:] - 1
     own = np.delete(k, last)
     other = k[last]
-    scale, theta, slope = _line(k, z, pairs, prior)
     calibration = card.calibration
-    if calibration is not None and slope > 0:  # log-odds in proportion to the model's
-        calibration = of_slope(float(calibration.slope * slope / scale))
+    shift = float(card.mapped.intercept - card.intercept)
+    scale, theta, slope = _line(k, z, pairs, prior, shift)
+    if calibration is not None:  # log-odds in proportion to the model's
+        ratio = slope / scale if slope > 0 else 1.0
+        calibration = of_slope(float(calibration.slope) * ratio)
     model = replace(
         card,
         z=scale * own.astype(np.float64),
@@ -401,11 +402,12 @@ def _with_others(k: Whole, pairs: integer_points.Pairs, card: Scorecard) -> Whol
 
 
 def _line(
-    k: Whole, z: Floats, pairs: integer_points.Pairs, prior: float
+    k: Whole, z: Floats, pairs: integer_points.Pairs, prior: float, shift: float
 ) -> tuple[float, float, float]:
     """Return scale, threshold, and the slope at which the total follows the model.
 
-    The scale is that of the least risk, given a threshold between whole numbers.
+    The scale is that of the least risk, given a threshold between whole numbers. A
+    calibration may have added a `shift` to the model's score.
     """
     product = pairs.product(k)
     mean = float(pairs.mean @ k)
@@ -413,11 +415,14 @@ def _line(
     spread = float(k @ product)
     if not lead > 0 < spread:  # uninformative points: always the likelier class
         return max(abs(prior), _NEAR), -0.5 if prior > 0 else 0.5, 0.0
+    slope = float(z @ product) / spread
     theta = mean - prior * spread / (2 * lead)
+    if slope > 0:
+        theta -= shift / slope
     theta = float(np.clip(theta, np.floor(theta) + _NEAR, np.floor(theta) + 1 - _NEAR))
     off = mean - theta
     scale = (lead + prior / 2 * off) / (spread + off**2)
-    return scale, theta, float(z @ product) / spread
+    return scale if scale > 0 else lead / spread, theta, slope
 
 
 # ---- as text

@@ -12,23 +12,94 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from renyi.encoding.columns import MISSING_TEXT, RARE, label_text
+from renyi.counting.onehot import offsets
+from renyi.encoding.columns import MISSING_TEXT, OTHER, RARE, START, label_text
 from renyi.exports.functions import check_odds
 from renyi.formatting import csv_text, percent, point_digits, printable
-from renyi.scorecard import by_importance, moved_to, point_names
+from renyi.scorecard import by_importance, class_points
+from renyi.scorer import moved_to
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from renyi.encoding.columns import Column
+    from renyi.encoding.columns import Column, Label
     from renyi.encoding.encoder import Encoder
     from renyi.scorecard import Scorecard
 
-OTHER = "(any other)"  # unseen labels
-START = "(start)"  # what every row has before any points
 _NAMED = 12  # rare labels to name in one sentence
 # An underscore within a word is a letter.
 _MARKS = re.compile(r"[\\`*|<>&\[\]#~]|(?<!\w)_|_(?!\w)")
+
+
+def frame(card: Scorecard) -> pd.DataFrame:
+    """Return the points of all categories; see `Scorecard.frame`."""
+    import pandas as pd
+
+    if card.mapped is not card:
+        return frame(card.mapped)
+    columns = card.encoder.columns
+    sizes = card.encoder.columns.sizes
+    starts = offsets(sizes)
+    order = by_importance(card)
+    order = order[sizes[order] > 1]
+    places = [np.arange(starts[j], starts[j + 1]) for j in order]
+    rows = np.concatenate([np.empty(0, np.intp), *places])
+    totals = np.add.reduceat(card.weights, starts[:-1])[order]
+    categories: list[str] = []
+    for j in order.tolist():
+        categories += columns[j].levels.texts
+    table = {
+        "feature": np.repeat([columns.names[j] for j in order], sizes[order]),
+        "category": categories,
+    }
+    if card.counts.any():
+        table["count"] = card.counts[rows]
+        table["share"] = card.counts[rows] / np.repeat(totals, sizes[order])
+    names = point_names(card.classes, [*table])
+    for name, points in zip(names, class_points(card)[0].T, strict=True):
+        table[name] = points[rows]
+    try:
+        return pd.DataFrame(table)
+    except UnicodeEncodeError:  # pandas stores a lone surrogate as an object only
+        parts = [
+            pd.Series(values, dtype=object if k < 2 else None)
+            for k, values in enumerate(table.values())
+        ]
+        whole = pd.concat(parts, axis=1)
+        return whole.set_axis(pd.Index(list(table), dtype=object), axis=1)
+
+
+def plain_text(card: Scorecard) -> str:
+    """Return the table as text, at most forty rows of it, and how to use it."""
+    if card.mapped is not card:
+        return plain_text(card.mapped)
+    points_of = frame(card)
+    points, intercept = class_points(card)
+    signed = f"{{:+.{point_digits(np.abs(points).max(initial=0.0))}f}}".format
+    style: Any = {"formatters": {"share": "{:.1%}".format}, "float_format": signed}
+    text: str = points_of[:40].to_string(index=False, **style)
+    more = len(points_of) - 40
+    rest = [f"… and {more} more rows"] if more > 0 else []
+    # Features with a single category add the same to every row.
+    sizes = card.encoder.columns.sizes
+    single = np.repeat(sizes == 1, sizes)
+    starts = intercept + points[single].sum(axis=0)
+    pairs = zip(map(label_text, card.classes), starts, strict=True)
+    shown = ", ".join(f"{label} {signed(start)}" for label, start in pairs)
+    use = f"A row starts from {shown}; it adds its points; the highest score wins."
+    return "\n".join([text, *rest, use])
+
+
+def point_names(classes: Sequence[Label], own: Sequence[str]) -> list[str]:
+    """Return a unique column name for the points of every class."""
+    texts = [label_text(label) for label in classes]
+    names = []
+    for text in texts:
+        name = text
+        while name in own or (name != text and name in texts):
+            name += " (points)"
+        names.append(name)
+    return names
 
 
 def table(card: Scorecard, odds: float = 1.0, merged: bool = True) -> pd.DataFrame:

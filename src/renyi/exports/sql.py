@@ -420,6 +420,11 @@ def _tuple_terms(
     ]
     tuples = zip(encoder.members, encoder.tables, answers, strict=True)
     for members, table, each in tuples:
+        if len(members) == 1:
+            column = encoder.base[members[0]]
+            own = [each[k] for k in table.tolist()]
+            yield _term(engine, encoder.single, column, own, prefix)
+            continue
         strides = [math.prod(table.shape[k + 1 :]) for k in range(table.ndim)]
         place = " + ".join(
             f"{stride} * ({codes[i]})"

@@ -22,7 +22,7 @@ from renyi import __version__
 from renyi.certificates.heldout import clopper_pearson
 from renyi.certificates.left_out import error_interval
 from renyi.certificates.three_lines import QUOTE
-from renyi.cli import output
+from renyi.cli import messages, output
 from renyi.cli.output import Facts, Meter, Recorded
 from renyi.cli.parser import WRITTEN, Args
 from renyi.files import replacing
@@ -93,7 +93,7 @@ def fit(args: Args, recorded: Recorded) -> None:
     facts = _facts(args, study, clf, model)
     facts["written"] = _written(prefix, picture, args.loco)
     facts["next"] = _next_step(args, prefix, study.X is not None)
-    facts["notes"] = output.notes_of(recorded)
+    facts["notes"] = messages.notes_of(recorded)
     if picture is not None:
         output.draw(picture, lambda: manhattan(model).figure)
     text = _fit_text(facts)
@@ -392,12 +392,12 @@ def predict(args: Args, recorded: Recorded) -> None:
     facts: Facts = {"samples": G.packed.n, **scored.record.to_dict()}
     judged = _evaluated(args, G, model, scored.scores, table)
     facts["judged"] = judged
-    facts["notes"] = output.notes_of(recorded)
+    facts["notes"] = messages.notes_of(recorded)
     with output.answering(args, place, facts, {}, "\t") as write:
         write(table)
     if args.json:
         return
-    output.print_notes(facts["notes"])
+    messages.print_notes(facts["notes"])
     lines = [*log, *scored.record.lines()]
     if judged is not None:
         lines += _evaluated_lines(judged)

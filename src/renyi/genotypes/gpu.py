@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from renyi.validation import InputError, import_extra
+from renyi.validation import InputError, import_cupy
 
 if TYPE_CHECKING:
     from renyi.genotypes.packed import PackedGenotypes
@@ -39,17 +39,7 @@ _CHARACTERS = 2**30  # bytes of unpacked genotypes at a time
 @cache
 def module() -> tuple[Any, Any]:
     """Return CuPy and the compiled kernels; the error says what is missing."""
-    need = "The GPU needs CuPy, which is not installed"
-    cupy = import_extra("cupy", "gpu", need, ", or use the CPU")
-    try:
-        devices = cupy.cuda.runtime.getDeviceCount()
-    except cupy.cuda.runtime.CUDARuntimeError:
-        devices = 0
-    if not devices:
-        raise InputError(
-            "There is no NVIDIA GPU here, or it has no driver: use {device}.",
-            device="cpu",
-        )
+    cupy = import_cupy()
     capability = cupy.cuda.Device().compute_capability  # such as "90", of 9.0
     if int(capability) < _CAPABILITY:
         raise InputError(

@@ -79,6 +79,7 @@ def genotype_report(
             "features": len(order),
             "categories": len(order) * len(_GENOTYPES),
             "order": 1,
+            "interactions": None,
             "shares": shares,
             "source": [],
             "uncertainty": None,

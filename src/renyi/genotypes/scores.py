@@ -472,6 +472,8 @@ def _plain_fields(data: Mapping[str, Any]) -> dict[str, Any]:
     fields["covariates"] = dict(zip(covariates, map(float, numbers), strict=True))
     if fields["calibration"] is not None:
         fields["calibration"] = Calibration.from_dict(fields["calibration"], 2)
+        if fields["calibration"].moves_decisions:
+            raise ValueError("its calibration is not a temperature")
     return fields
 
 

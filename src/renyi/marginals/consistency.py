@@ -27,6 +27,7 @@ from renyi.validation import InputError
 if TYPE_CHECKING:
     from renyi.encoding.columns import Columns
     from renyi.marginals.marginals import Marginals
+    from renyi.marginals.uncertainty import Intervals
 
 # With at most this many categories, the check of `check_possible` costs little.
 _CHECKED_SIZE = 2_000
@@ -43,7 +44,7 @@ def check_possible(m: Marginals) -> None:
     """
     if m.counts.shape[0] > _CHECKED_SIZE or sparse_counts.is_sparse(m.counts):
         return
-    if not _positive_definite(m.counts / m.n + TOLERANCE * np.eye(len(m.counts))):
+    if not positive_definite(m.counts / m.n + TOLERANCE * np.eye(len(m.counts))):
         validate(m, TOLERANCE)
 
 
@@ -89,7 +90,7 @@ def _negative_direction(
     inverse = 1 / (table.diagonal()[large] + shift)
     S = sparse_counts.dense(table[np.ix_(small, small)] - (B * inverse) @ B.T)
     S.flat[:: len(S) + 1] += shift
-    if len(S) and not _positive_definite(S):
+    if len(S) and not positive_definite(S):
         least = np.linalg.eigh(S)[1][:, 0]
         out[small] = least
         out[large] = -inverse * (B.T @ least)
@@ -97,7 +98,7 @@ def _negative_direction(
     return out
 
 
-def _positive_definite(S: NDArray[np.float64]) -> bool:
+def positive_definite(S: NDArray[np.float64]) -> bool:
     """Return whether a matrix has a Cholesky factor."""
     from scipy.linalg import lapack  # takes a tenth of a second to import
 
@@ -143,6 +144,49 @@ def check_counted(m: Marginals, pairs: Iterable[tuple[str, str]]) -> None:
                 "drop",
                 python="Marginals.select()",
             )
+
+
+def check_intervals(m: Marginals, record: Intervals) -> None:
+    """Raise an error that names intervals in which no tables agree with each other.
+
+    In every table, the cells of a category must be able to add up to its own count, and
+    all categories of a column to the number of rows.
+    """
+    starts = offsets(m.columns.sizes)[:-1]
+    low = np.add.reduceat(record.low, starts, axis=1)
+    high = np.add.reduceat(record.high, starts, axis=1)
+    absent = absent_pairs(m)[np.repeat(np.arange(len(m.columns)), m.columns.sizes)]
+    most = record.high.diagonal()[:, None]
+    least = record.low.diagonal()[:, None]
+    gaps = np.where(absent, 0, np.maximum(low - most, least - high))
+    place, j = map(int, np.unravel_index(int(gaps.argmax()), gaps.shape))
+    if gaps[place, j] > 0:
+        raise ValueError(
+            f"The intervals contradict each other: {_name(m, place)} has "
+            f"{int(least[place, 0]):,} to {int(most[place, 0]):,} rows by itself, but "
+            f"{low[place, j]:,} to {high[place, j]:,} in its table with "
+            f"{m.columns.names[j]!r}."
+        )
+    low = np.add.reduceat(record.low.diagonal(), starts)
+    high = np.add.reduceat(record.high.diagonal(), starts)
+    j = int(np.maximum(low - record.n_high, record.n_low - high).argmax())
+    if low[j] > record.n_high or high[j] < record.n_low:
+        raise ValueError(
+            f"The intervals contradict each other: the counts of "
+            f"{m.columns.names[j]!r} add up to {low[j]:,} to {high[j]:,} rows, but "
+            f"there are {record.n_low:,} to {record.n_high:,}."
+        )
+
+
+def check_exact(m: Marginals, what: str) -> None:
+    """Raise an error that names what needs exact counts, if these are not."""
+    if m.uncertainty is not None:
+        kind = m.uncertainty.to_dict()["kind"]
+        known = "have noise" if kind == "noise" else "are known to intervals only"
+        raise ValueError(
+            f"{what} needs exact counts, but these {known}: certify() bounds the error "
+            "of a model from them."
+        )
 
 
 def absent_pairs(m: Marginals) -> NDArray[np.bool_]:

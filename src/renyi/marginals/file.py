@@ -4,7 +4,9 @@ A file is npz with a JSON header and a checksum. The header describes the counts
 (columns, target, encoder, absent pairs, provenance); the arrays are the counts. Sparse
 tables have version 2 of the format. Their `counts` are those on and above the diagonal
 that are not zero, row by row. Their `places` are the positions in the D x D table,
-``row * D + column``, and the header has their number. A file may be untrusted. So the
+``row * D + column``, and the header has their number. Counts that are not exact have
+version 3. Their header and arrays are those of `Marginals.uncertainty`, and `counts`
+and `n`, which follow from them, are left out. A file may be untrusted. So the
 header must be valid, the arrays must have the shapes that follow from it, and the
 counts must agree with each other.
 
@@ -31,7 +33,7 @@ from renyi.counting import sparse_counts
 from renyi.counting.onehot import offsets
 from renyi.counting.pair_counts import check_table_size
 from renyi.encoding.columns import Column, Columns, Levels
-from renyi.encoding.tuples import encoder_from_dict
+from renyi.encoding.tuples import encoder_from_dict, features_text
 from renyi.files import (
     Sink,
     read_arrays,
@@ -39,8 +41,8 @@ from renyi.files import (
     valid,
     write_arrays,
 )
-from renyi.formatting import number_of
-from renyi.marginals import consistency
+from renyi.formatting import number_of, number_of_rows
+from renyi.marginals import arithmetic, consistency, uncertainty
 
 if TYPE_CHECKING:
     import os
@@ -92,13 +94,17 @@ def write(m: Marginals, path: Sink) -> None:
         header |= {"version": 2, "entries": len(counts)}
     if m.class_counts is not None:
         arrays["class_counts"] = m.class_counts
+    if m.uncertainty is not None:
+        arrays = dict(m.uncertainty.arrays)
+        header |= {"version": 3, "uncertainty": m.uncertainty.to_dict()}
+        del header["n"]
     little = {k: a.astype(a.dtype.newbyteorder("<")) for k, a in arrays.items()}
     write_arrays(path, header, little)
 
 
 def read(path: str | os.PathLike[str], make: Callable[..., Marginals]) -> Marginals:
     """Read marginals from a file, and build them by `make`; see `Marginals.load`."""
-    header = read_header(path, FORMAT, 2)
+    header = read_header(path, FORMAT, 3)
     with valid(path):
         facts = _facts(header)
         columns = facts["columns"]
@@ -112,8 +118,17 @@ def read(path: str | os.PathLike[str], make: Callable[..., Marginals]) -> Margin
             number = (_entries(header, size),)
             check_table_size(columns.sizes, 0, 2 * number[0])
             shapes |= {"counts": number, "places": number}
+        if header["version"] == 3:
+            names = uncertainty.ARRAYS[
+                uncertainty.kind_of_header(header["uncertainty"])
+            ]
+            shapes = dict.fromkeys(names, (size, size))
     arrays = read_arrays(path, FORMAT, header, shapes)
     with valid(path):
+        if header["version"] == 3:
+            record = uncertainty.from_header(header["uncertainty"], arrays)
+            empty = make(np.zeros((size, size)), **facts)
+            return arithmetic.with_uncertainty(empty, record)
         counts = arrays["counts"]
         if header["version"] == 2:
             counts = _table(counts, arrays["places"], size)
@@ -151,7 +166,8 @@ def _facts(header: dict[str, Any]) -> dict[str, Any]:
     columns = Columns.from_dict(header["columns"])
     empty = Columns.of([]).to_dict()
     settings = encoder_from_dict({**header["encoder"], "columns": empty})
-    n = header["n"]
+    # Where counts are not exact, their number is estimated later.
+    n = 1 if header["version"] == 3 else header["n"]
     target = header["target"]
     provenance = header["provenance"]
     if type(header["order"]) is not int or header["order"] != settings.order:
@@ -206,6 +222,11 @@ def digest(m: Marginals) -> DataDigest:
     order = m.columns.spans(names)[order]
     classes = m.columns.spans([m.target])[classes]
     both = np.concatenate([order, classes])
+    if m.uncertainty is not None:
+        head += json.dumps(m.uncertainty.to_dict(), sort_keys=True)
+        for name, known in m.uncertainty.arrays.items():
+            head = _hashed(head + name, known, 1, both, both)
+        return DataDigest(head, head)
     table = sparse_counts.dense(m.counts[np.ix_(order, classes)])
     everything = (np.arange(side) for side in table.shape)
     by_class = _hashed(head, table, m.n, *everything)
@@ -282,13 +303,37 @@ def _hashed(
 
 def headline(m: Marginals) -> str:
     """Return rows, features and classes in one line."""
-    what = f"{m.n:,.10g} total weight" if m.weighted else number_of(m.n, "row")
+    what = rows_text(m) + _known_how(m)
+    if m.weighted:
+        what = f"{m.n:,.10g} total weight"
     each = f" of {m.order} columns each" if m.order > 1 else ""
+    if m.interactions is not None:
+        each = f" ({features_text(m.settings)})"
     sizes = int(m.columns.sizes.sum()) - len(m.classes)
     return (
         f"Marginals of {what}: {len(m.feature_names)} features{each} ({sizes} "
         f"categories), target {m.target!r} ({_levels(m, m.columns.named(m.target))})"
     )
+
+
+def rows_text(m: Marginals) -> str:
+    """Return the number of rows, as far as it is known, in words."""
+    record = m.uncertainty
+    if isinstance(record, uncertainty.Intervals) and record.n_low < record.n_high:
+        return f"{record.n_low:,} to {number_of(record.n_high, 'row')}"
+    if isinstance(record, uncertainty.Noise) and record.n is None:
+        return f"about {number_of(m.n, 'row')}"
+    return number_of_rows(m.n)
+
+
+def _known_how(m: Marginals) -> str:
+    """Return how counts are known that are not exact."""
+    record = m.uncertainty
+    if isinstance(record, uncertainty.Intervals):
+        return ", each count known to an interval"
+    if isinstance(record, uncertainty.Noise):
+        return f", counts with noise of scale {record.scale:.4g}"
+    return ""
 
 
 def page(m: Marginals) -> str:
@@ -315,6 +360,8 @@ def _levels(m: Marginals, column: Column) -> str:
     """Return the first categories of a column with their counts."""
     totals = m.counts.diagonal()[m.columns.spans([column.name])]
     texts = column.levels.texts
+    if m.uncertainty is not None:  # an estimate
+        totals = np.rint(totals)
     shown = [f"{t}: {c:,.10g}" for t, c in zip(texts[:_LABELS], totals, strict=False)]
     if len(texts) > _LABELS:
         shown.append(f"… {len(texts) - _LABELS} more")

@@ -35,8 +35,9 @@ from renyi.encoding.columns import ColumnLike, Columns, Label, TableLike
 from renyi.encoding.encoder import Encoder
 from renyi.encoding.rows import TrainingRows, coded_rows
 from renyi.encoding.rules import check_total
-from renyi.encoding.tuples import encoder_of_order
+from renyi.encoding.tuples import Interactions, Pairs, encoder_of_order
 from renyi.marginals import arithmetic, consistency, file
+from renyi.marginals.uncertainty import Uncertainty
 
 if TYPE_CHECKING:
     import os
@@ -72,6 +73,9 @@ class Marginals:
         Pairs of columns whose joint counts are not known.
     provenance : dict
         Where the counts came from, in plain words; kept in the file.
+    uncertainty : Intervals or Noise, optional
+        What is known of counts that are not exact. `counts` and `n` are then an
+        estimate computed from it alone. None for exact counts.
 
     See Also
     --------
@@ -108,10 +112,13 @@ class Marginals:
     class_counts: NDArray[Any] | None = None
     absent: frozenset[frozenset[str]] = frozenset()
     provenance: Mapping[str, Any] = field(default_factory=dict)
+    uncertainty: Uncertainty | None = None
 
     def __post_init__(self) -> None:
         """Check the number of rows, and store the counts as all are."""
         check_total(self.n)
+        if self.uncertainty is not None:
+            arithmetic.check_record(self.columns, self.uncertainty)
         counts = sparse_counts.stored(self.counts, self.columns.sizes)
         object.__setattr__(self, "counts", counts)
 
@@ -120,12 +127,17 @@ class Marginals:
     @property
     def weighted(self) -> bool:
         """Whether the counts are sums of weights."""
-        return bool(self.counts.dtype.kind == "f")
+        return self.uncertainty is None and bool(self.counts.dtype.kind == "f")
 
     @property
     def order(self) -> int:
         """Number of columns in a feature."""
         return self.settings.order
+
+    @property
+    def interactions(self) -> Pairs | None:
+        """The pairs of columns that are features, together with the single columns."""
+        return self.settings.interactions
 
     @property
     def feature_names(self) -> tuple[str, ...]:
@@ -234,10 +246,21 @@ class Marginals:
         return arithmetic.selected(self, list(features))
 
     def __add__(self, other: Marginals) -> Marginals:
-        """Return the marginals of the rows of both."""
+        """Return the marginals of the rows of both.
+
+        Intervals add, and exact counts are intervals of width zero. Noise adds to noise
+        only; `merged` adds it to exact counts.
+        """
         if not isinstance(other, Marginals):
             return NotImplemented
         return arithmetic.added(self, other)
+
+    def merged(self, other: Marginals, *, allow_mixed: bool = False) -> Marginals:
+        """Return the sum, with `allow_mixed` even of noisy and of exact counts.
+
+        No privacy budget protects the rows that were counted exactly.
+        """
+        return arithmetic.added(self, other, allow_mixed)
 
     def __radd__(self, other: object) -> Marginals:
         """Let ``sum`` start from 0."""
@@ -267,8 +290,11 @@ class Marginals:
         """Return whether the same columns have the same counts, in the same order."""
         if not isinstance(other, Marginals):
             return NotImplemented
-        plain = ("target", "n", "columns", "absent")
-        tables = ("counts", "class_counts")
+        plain: tuple[str, ...] = ("target", "columns", "absent", "uncertainty")
+        tables: tuple[str, ...] = ()
+        if self.uncertainty is None:  # otherwise the counts follow from the record
+            plain = (*plain, "n")
+            tables = ("counts", "class_counts")
         return all(getattr(self, a) == getattr(other, a) for a in plain) and all(
             sparse_counts.equal(getattr(self, a), getattr(other, a)) for a in tables
         )
@@ -293,6 +319,7 @@ class Marginals:
         class_conditional: bool = False,
         sample_weight: ArrayLike | None = None,
         order: int = 1,
+        interactions: Interactions | None = None,
     ) -> Marginals:
         """Count the pairs of a table of rows.
 
@@ -313,8 +340,11 @@ class Marginals:
         order : int, default=1
             Number of columns in a feature. At order 2 every pair of columns is one
             feature, and pairs of these pairs are counted.
+        interactions : sequence of pairs of names, optional
+            Pairs of columns that are features, together with the single columns, as in
+            ``interactions=[("age", "sex")]``.
         """
-        encoder = encoder_of_order(encoder, order)
+        encoder = encoder_of_order(encoder, order, interactions)
         rows = coded_rows(X, y, target, encoder, sample_weight)
         return count_rows(rows, class_conditional)
 
@@ -454,8 +484,11 @@ class Marginals:
         count: str = "count",
         encoder: Encoder | None = None,
         tolerance: float = consistency.TOLERANCE,
+        rounding: int | None = None,
+        suppressed_below: int | None = None,
+        perturbed_by: int | None = None,
     ) -> Marginals:
-        """Combine existing contingency tables.
+        """Combine existing contingency tables, as exact or as published counts.
 
         Parameters
         ----------
@@ -470,6 +503,13 @@ class Marginals:
             Gives the missing codes.
         tolerance : float, default=1e-6
             Allowed disagreement of margins, as a share of all rows.
+        rounding : int, optional
+            Counts were rounded to the nearest multiple of this: each is an interval.
+        suppressed_below : int, optional
+            Counts below this are hidden by a mark, such as ``*``, ``..`` or ``<10``.
+        perturbed_by : int, optional
+            Noise of at most this was added to each count, as by a cell-key method. With
+            this or the two before, rows and columns named "Total" are used.
 
         Examples
         --------
@@ -482,6 +522,15 @@ class Marginals:
         >>> m.feature_names, m.n
         (('crime', 'immigration'), 435)
         """
+        if any(n is not None for n in (rounding, suppressed_below, perturbed_by)):
+            from renyi.sources import published
+
+            rules = published.Rules.of(
+                rounding=rounding,
+                suppressed_below=suppressed_below,
+                perturbed_by=perturbed_by,
+            )
+            return published.marginals(tables, target, rules, count, encoder)
         from renyi.sources import tables as source
 
         return source.marginals(tables, target, count, encoder, tolerance)

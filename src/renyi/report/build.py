@@ -35,7 +35,7 @@ from renyi.encoding.encoder import Encoder
 from renyi.encoding.tuples import NEW, TupleEncoder
 from renyi.exports.integer_card import IntegerScorecard, tables
 from renyi.exports.points import has_weights, unseen_text
-from renyi.fitting import Fit
+from renyi.fitting.record import Fit
 from renyi.formatting import at_least, capitalised, number_of, number_of_rows
 from renyi.marginals.marginals import Marginals
 from renyi.report import summary
@@ -170,7 +170,7 @@ def _counted(
         return bounds.certificate
     if m is not None:
         return certify(model, m)
-    return own if own.basis == "marginals" else None
+    return None if own.from_rows else own
 
 
 def _integer_card(card: Scorecard, m: Marginals) -> IntegerScorecard | None:
@@ -367,6 +367,7 @@ def _data(
         "features": len(card.encoder.columns),
         "categories": len(card.z),
         "order": card.encoder.order,
+        "interactions": own.interactions,
         "shares": shares,
         "source": [*map(str, provenance.get("files", ()))],
         "uncertainty": provenance.get("uncertainty"),

@@ -27,7 +27,9 @@ from scipy import sparse
 from renyi.counting import sparse_counts
 from renyi.counting.onehot import offsets, spans
 from renyi.encoding.columns import MISSING_TEXT, Column, Columns, Levels
+from renyi.encoding.tuples import TupleEncoder
 from renyi.limits import check_memory
+from renyi.marginals.consistency import check_exact
 from renyi.marginals.marginals import Marginals
 from renyi.solvers.programs import Program, Solution, solve
 from renyi.validation import InputError
@@ -114,16 +116,17 @@ class Ambiguity:
     columns: Columns
     target: Column
     tables: tuple[Table, ...]
+    tuples: TupleEncoder | None = None  # if the features are tuples of columns
 
     @classmethod
     def of(cls, m: Marginals, class_conditional: bool = True) -> Ambiguity:
-        """Return the set of marginals m, with class-conditional pairs if m has them."""
-        if m.order > 1:
-            raise ValueError(
-                f"The pair counts have order {m.order}, but worst cases need order 1: "
-                "use pair counts and a model of order 1."
-            )
+        """Return the set of marginals m, with class-conditional pairs if m has them.
+
+        Absent pairs have no table.
+        """
+        check_exact(m, "The set of all distributions with these pair counts")
         columns = m.encoder.columns
+        names = columns.names
         within = m.class_counts if class_conditional else None
         lengths = columns.sizes.astype(np.float64)
         cells = (lengths.sum() ** 2 - lengths @ lengths) / 2
@@ -132,17 +135,22 @@ class Ambiguity:
         needed = _CELL * cells + _TABLE * len(columns) ** 2 / 2
         check_memory(needed, what, _FEWER)
         F = m.F
-        counts = m.feature_counts
+        places = m.columns.spans(names)
+        counts = m.counts[np.ix_(places, places)]
         own = spans(columns.sizes)
         tables = [Table((i,), True, F[span]) for i, span in enumerate(own)]
         for i, j in combinations(range(len(columns)), 2):
+            if frozenset((names[i], names[j])) in m.absent:
+                continue
             if within is None:
                 block = sparse_counts.dense(counts[own[i], own[j]]) / m.n
                 tables.append(Table((i, j), False, block))
             else:
                 block = (within[:, own[i], own[j]] / m.n).transpose(1, 2, 0)
                 tables.append(Table((i, j), True, block))
-        return cls(columns, m.columns.named(m.target), tuple(tables))
+        encoder = m.encoder
+        tuples = encoder if isinstance(encoder, TupleEncoder) else None
+        return cls(columns, m.columns.named(m.target), tuple(tables), tuples)
 
     @property
     def sizes(self) -> NDArray[np.intp]:
@@ -210,6 +218,13 @@ class Ambiguity:
         for table, low in zip(self.tables, self.starts, strict=False):
             p = table.probabilities
             yield table, multiplier[low : low + p.size].reshape(p.shape)
+
+    def by_class(self, multiplier: Floats) -> Iterator[tuple[Floats, Floats]]:
+        """Return probabilities and parts of the tables with Y: (cells, classes)."""
+        for table, part in self.split(multiplier):
+            if table.with_target:
+                shape = (-1, self.n_classes)
+                yield table.probabilities.reshape(shape), part.reshape(shape)
 
     def functions(self, multiplier: Floats, X: Outcomes) -> Floats:
         """Return the values of λ_y(x): (outcomes, classes)."""

@@ -55,6 +55,7 @@ from renyi.encoding.encoder import Encoder
 from renyi.encoding.rules import check_sample_weight
 from renyi.formatting import rounded_down, rounded_up
 from renyi.limits import Deadline
+from renyi.marginals.consistency import check_exact
 from renyi.marginals.marginals import Marginals
 from renyi.robust.ambiguity_set import (
     Ambiguity,
@@ -440,6 +441,7 @@ def separable(
     tight = class_conditional and m.class_counts is not None and len(sizes) > 1
     if sizes.sum() > MAX_CATEGORIES:
         return Separability(None, "none", None, tight)
+    check_exact(m, "Separability")
     rows = None if X is None else _rows(m, X, sample_weight)
     Z, null = minimisers(m)
     if not tight and lowest_estimate(Z, null, sizes, deadline.limit) >= -tolerance:

@@ -150,6 +150,10 @@ class WorstDistribution:
 
         columns = [*self.ambiguity.columns]
         cells = [*self.outcomes[rows].T]
+        if self.ambiguity.tuples is not None:
+            behind = self.ambiguity.tuples.columns_behind(self.outcomes[rows].T)
+            columns = [self.ambiguity.tuples.base[i] for i in behind]
+            cells = [*behind.values()]
         if classes is not None:
             columns = [*columns, self.ambiguity.target]
             cells = [*cells, classes]

@@ -35,6 +35,7 @@ from scipy import sparse
 
 from renyi.certificates import text
 from renyi.encoding.encoder import Encoder
+from renyi.encoding.rows import has_few_rows
 from renyi.encoding.rules import check_classes, class_array
 from renyi.formatting import at_least, at_most, rounded_down, rounded_up
 from renyi.limits import Deadline, MemoryBudgetError
@@ -355,7 +356,9 @@ def minimax(
         ambiguity, encoder, method, deadline=deadline, tolerance=tolerance, **options
     )
     if tables is None and not isinstance(m, str):
-        result = replace(result, note=text.few_rows(m.n, n_indicators(m)))
+        D = n_indicators(m)
+        if has_few_rows(m.n, D):
+            result = replace(result, note=text.few_rows(m.n, D))
     return result
 
 

@@ -49,11 +49,12 @@ from renyi.counting.onehot import centred, offsets
 from renyi.marginals.marginals import Marginals
 from renyi.robust.ambiguity_set import Ambiguity, Classes, Floats, Layout, Outcomes
 from renyi.scorecard import Scorecard
+from renyi.solvers.map_bound import MapBound, map_bound
 
 KINK = float(np.sqrt(2) - 1)  # margin at which sharp becomes deterministic
 _TIE = 1e-12
 _EDGES = (-0.5, 0.0, 0.4, 0.75)  # ends of renyi's slices with quadratics above the loss
-# Centres c of the squares (g − c)², in units of the target margin.
+# Centres c of the squares (g − c)², in units of `Losses.target`.
 _CENTRES = (-1.0, -0.5, -0.25, 0.0, 0.25, 0.5, 1.0)
 _REACH = 1e-6  # room beyond the least and the largest margin
 _NARROW = 1e-4  # narrower slices are not split
@@ -262,19 +263,32 @@ class Losses:
     def closed_form(self) -> Floats:
         """Return the multiplier of the closed form's quadratic functions, or of 1.
 
-        ``‖t‖² − 2t_y + 1`` for renyi and sharp, ``2(τ²‖u‖² − 2τu_y + 1 − 1/K)`` with
-        u = t − t̄ and the best τ for map. If class y leads by at most a tie δ, the
-        latter is at least (1 − τδ)², so it is raised by 2τδ; the former by 4δ.
+        ``‖t‖² − 2t_y + 1`` for renyi and sharp, ``2‖βu − σ_y(e_y − 1/K)‖²`` with
+        u = t − t̄ for map, or 1 more if σ_y is 0 (`renyi.solvers.map_bound`). If class
+        y leads by at most a tie δ, the latter is at least (σ_y − βδ)², so it is raised
+        by 2βσ_yδ; the former by 4δ.
         """
         scores = self.centred if self.rule == "map" else (self.points, self.base)
         square, lead, one = self.ambiguity.quadratics(*scores, self.own)
         if self.rule != "map":
             multiplier = square - 2 * lead + (1 + 4 * self.tie) * one
         else:
-            tau = self.scale
-            multiplier = 2 * (tau**2 * square - 2 * tau * lead)
-            multiplier += (2 * (1 - 1 / len(self.base)) + 2 * tau * self.tie) * one
+            beta = self.scales.beta
+            sigma = self.scales.sigma[self.own]
+            for _, leads in self.ambiguity.by_class(lead):
+                leads *= sigma
+            multiplier = 2 * beta**2 * square - 4 * beta * lead
+            kappa = 1 - 1 / len(self.base)
+            constants = 2 * sigma**2 * kappa + 2 * beta * sigma * self.tie
+            constants += sigma == 0
+            multiplier = self.ambiguity.shifted(multiplier, constants)
         return multiplier if self.ambiguity.b @ multiplier < 1 else one
+
+    def target(self, k: int) -> float:
+        """Return the margin at which the closed form of the k-th class is least."""
+        if self.rule != "map" or self.scales.beta <= 0:
+            return 1.0
+        return float(self.scales.sigma[k] or 1.0) / self.scales.beta
 
     @property
     def centred(self) -> tuple[Floats, Floats]:
@@ -283,12 +297,15 @@ class Losses:
         return self.points - mean, self.base - self.base.mean()
 
     @cached_property
-    def scale(self) -> float:
-        """The best τ of map's closed form, ``E[u_Y]₊ / E‖u‖²``."""
+    def scales(self) -> MapBound:
+        """β and σ of map's closed form."""
         square, lead, _ = self.ambiguity.quadratics(*self.centred, self.own)
-        spread = self.ambiguity.b @ square
-        leads = self.ambiguity.b @ lead
-        return max(0.0, float(leads)) / float(spread) if spread > 0 else 0.0
+        leads = np.zeros(len(self.base))
+        for p, part in self.ambiguity.by_class(lead):
+            leads[self.own] += (p * part).sum(axis=0)
+        priors = np.zeros(len(self.base))
+        priors[self.own] = self.ambiguity.priors
+        return map_bound(float(self.ambiguity.b @ square), leads, priors)
 
 
 # ---- regions on which quadratics lie above the loss
@@ -433,7 +450,7 @@ def _slices(losses: Losses, moments: Moments, y: int) -> list[Region]:
     regions = []
     g = losses.margin(k, 1 - k)
     least, most = losses.reach(g)
-    unit = 1 / losses.scale if losses.rule == "map" and losses.scale > 0 else 1.0
+    unit = losses.target(k)
     for low, high, coefficients in pieces(losses):
         if low > most or high < least:
             continue
@@ -472,15 +489,16 @@ def _answers(losses: Losses, moments: Moments, y: int) -> list[Region]:
 
 
 def _closed(losses: Losses, moments: Moments, k: int, j: int) -> Floats:
-    """Return weights of ‖τu − v‖²; map's closed form is least in the region at v.
+    """Return weights of ‖βu − σv‖²; map's closed form is least in the region at σv.
 
-    ``2‖τu − (e_k − 1/K)‖²`` is the closed form; where j is answered, it is 1 plus twice
-    this plus 2τ(u_j − u_k).
+    ``2‖βu − σ(e_k − 1/K)‖²`` is the closed form; where j is answered, it is σ² plus
+    twice this plus 2βσ(u_j − u_k).
     """
     U, beta = losses.centred
     v = np.full(len(beta), -1 / len(beta))
     v[k] += 0.5
     v[j] += 0.5
-    u = losses.scale * np.vstack([U, beta])
+    u = losses.scales.beta * np.vstack([U, beta])
+    v *= losses.scales.sigma[k]
     each = (moments.square(f, c) for f, c in zip(u.T, v, strict=True))
     return np.asarray(sum(each))

@@ -29,20 +29,27 @@ import numpy as np
 
 from renyi import rules
 from renyi.certificates.closed_form import closed_form
+from renyi.certificates.text import SCALE_FREE
 from renyi.formatting import at_least, at_most
 from renyi.limits import Deadline, MemoryBudgetError
-from renyi.marginals.consistency import check_possible
+from renyi.marginals.consistency import check_exact, check_possible
 from renyi.marginals.marginals import Marginals
 from renyi.progress import ProgressCallback
 from renyi.robust.ambiguity_set import Floats, worst_member
 from renyi.robust.cutting_planes import Search, search
 from renyi.robust.distribution import WorstDistribution, exhibited
+from renyi.robust.interval_bounds import interval_bounds
 from renyi.robust.pairwise_min import MAX_OUTCOMES
 from renyi.robust.pairwise_program import solve_worst, warn_too_large
 from renyi.robust.piecewise_loss import Losses
 from renyi.scorecard import scorecard_of
 from renyi.solvers.programs import IMPOSSIBLE
-from renyi.validation import check_choice, check_positive, check_time_limit
+from renyi.validation import (
+    ParameterError,
+    check_choice,
+    check_positive,
+    check_time_limit,
+)
 
 METHODS = ("exact", "lp", "sdp")
 MAX_DIRECT = 5_000  # outcomes times classes of one linear program
@@ -207,16 +214,26 @@ def worst_case(
     check_time_limit(time_limit)
     check_positive("tolerance", tolerance)
     deadline = Deadline(time_limit)
-    card = scorecard_of(model)
+    card = scorecard_of(model, m)
+    if name != "map" and not card.of_estimates:
+        raise ParameterError("rule", f"must be 'map', not {name!r}: {SCALE_FREE}")
     match = card.match(m)
     check_possible(match.marginals)
-    closed = closed_form(card, match).best[name]
+    absent = bool(match.marginals.absent)
+    if absent:
+        check_exact(match.marginals, "A worst case")
+        closed = interval_bounds(card, match, name, time_limit).bounds[name]
+    else:
+        closed = closed_form(card, match).best[name]
     known = closed if start is None else min(closed, start.upper)
     worst = WorstCase(0.0, known, None, name, closed, 0.0)
     if start is not None and (start.rule, start.closed_form) != (name, closed):
         raise ValueError(_OTHER)
     try:
         losses = Losses.of(card, match.marginals, name)
+        if absent:
+            worst = _of_absent_pairs(worst, losses, method, deadline)
+            return replace(worst, seconds=deadline.spent)
         first = losses.closed_form()
         state = Search(first, float(losses.ambiguity.b @ first))
         how: Any = {"tolerance": tolerance, "progress": progress}
@@ -228,6 +245,25 @@ def worst_case(
         warn_too_large(error)
         worst = replace(worst, stopped=True)
     return replace(worst, seconds=deadline.spent)
+
+
+def _of_absent_pairs(
+    known: WorstCase, losses: Losses, method: str, deadline: Deadline
+) -> WorstCase:
+    """Solve one program over all outcomes; the other methods need every pair."""
+    ambiguity = losses.ambiguity
+    if method != "exact":
+        return known
+    if ambiguity.n_table > MAX_DIRECT:
+        raise ValueError(
+            f"Some pairs of columns have no counts, and {MAX_DIRECT:,} outcomes and "
+            "classes or more are too many for their exact worst case: leave columns "
+            'out (Marginals.select()), or use method="lp".'
+        )
+    first = ambiguity.shifted(np.zeros(len(ambiguity.b)), 1.0)  # λ = 1
+    state = Search(first, 1.0)
+    _direct(state, losses, deadline)
+    return _reached(known, state, losses)
 
 
 def _searched(

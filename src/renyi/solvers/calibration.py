@@ -9,6 +9,12 @@ overconfident.
 * **temperature**: g = a·s, for two classes ``p(1|x) = 1/(1 + exp(−a·s))``. a > 0 has
   the largest likelihood for Platt's targets, (n₊ + 1)/(n₊ + 2) and 1/(n₋ + 2) instead
   of 1 and 0, which make it finite. No decision changes, hence no certificate.
+* **sigmoid**, of two classes: ``p(1|x) = 1/(1 + exp(−a·s − b))``, by the same targets.
+  Least squares shrink the scores of a rare class, which a slope alone cannot undo.
+  Decisions are those of the score s + b/a. "auto" prefers it to the temperature where
+  the logarithm of the likelihood gains more than 2. Where each class has a third of the
+  n rows or more, it must also gain ½ log n (Schwarz's criterion). An intercept helps
+  little there, and the decisions of balanced tables should not change by chance.
 * **affine**: g = sA + b, multinomial logistic regression of the class on u with a
   slight ridge: ``min Σ w (log Σ_k exp g_k − g_y) + ρ/2·(‖A‖² + ‖b‖²)``, u centred.
 * **discriminant**, from pair counts alone: class means m_y and pooled covariance S of
@@ -22,6 +28,7 @@ The mapped points zA are again a scorecard, whose decisions are those of `map`.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -33,7 +40,10 @@ from renyi.solvers.ridge import LeftOut, RidgeFit
 
 Floats = NDArray[np.float64]
 
-KINDS = ("temperature", "affine", "discriminant")
+KINDS = ("temperature", "sigmoid", "affine", "discriminant")
+TWO_CLASSES = ("temperature", "sigmoid")  # the kinds of two classes
+# Of scores that are no estimates of probabilities: those of models made elsewhere.
+SCALES = ("log-odds", "margin")
 CALIBRATIONS = ("auto", *KINDS, None)
 # With fewer rows for each of K² coefficients, pair counts alone are better.
 ROWS_PER_COEFFICIENT = 10
@@ -41,6 +51,8 @@ _RIDGE = 0.1
 _EPSILON = 0.003
 _FLOOR = 1e-3  # of a temperature, by the root of the mean square of the scores
 _STEPS = 100
+_GAIN = 2.0  # of the logarithm of the likelihood, at least, for an intercept
+_BALANCED = 1 / 3  # share of the smaller class, from which on it must gain more
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,31 +65,54 @@ class Calibration:
 
     def __post_init__(self) -> None:
         """Check the numbers: they may come from a file."""
-        if self.kind not in KINDS:
+        if self.kind not in (*KINDS, *SCALES):
             raise ValueError(f"its calibration {self.kind!r:.60} is unknown")
         shape = self.slope.shape
-        if len(shape) != 2 * self.moves_decisions or self.intercept.shape != shape[:1]:
+        if len(shape) != 2 * self.by_class or self.intercept.shape != shape[:1]:
             raise ValueError("its calibration's slope is not valid")
         for name, array in (("slope", self.slope), ("intercept", self.intercept)):
             if not np.isfinite(array).all():
                 raise ValueError(f"its calibration's {name} is not finite")
             array.setflags(write=False)
-        if not self.moves_decisions and not self.slope > 0:
-            raise ValueError(f"its temperature is {self.slope:g}, and not positive")
+        if self.by_class:
+            return
+        if not self.slope > 0:
+            raise ValueError(f"its calibration's slope is {self.slope:g}, not positive")
+        if self.kind == "temperature" and self.intercept != 0:
+            raise ValueError("its calibration is a temperature, with an intercept")
+        if not np.isfinite(self.shift):
+            raise ValueError("its calibration's intercept is too large")
 
     @property
     def moves_decisions(self) -> bool:
         """Whether the map may change which score is the largest."""
-        return self.kind != "temperature"
+        return self.kind not in ("temperature", *SCALES)
+
+    @property
+    def of_estimates(self) -> bool:
+        """Whether the scores estimate class probabilities, less 1/K."""
+        return self.kind not in SCALES
+
+    @property
+    def by_class(self) -> bool:
+        """Whether the slope is a matrix, from each class's score to each class."""
+        return self.kind in ("affine", "discriminant")
+
+    @property
+    def shift(self) -> float:
+        """What one slope adds to the score that decides: b/a."""
+        return float(self.intercept) / float(self.slope)
 
     def factor(self, n_classes: int) -> float:
         """Return c of ``p(y|x) ∝ exp(c·s_y)``; two classes have the scores −s, s."""
-        slope = 1.0 if self.moves_decisions else float(self.slope)
+        slope = 1.0 if self.by_class else float(self.slope)
         return slope / 2 if n_classes == 2 else slope
 
     def of(self, scores: Floats) -> Floats:
-        """Return g of scores, if it can change decisions."""
-        return np.asarray(scores @ self.slope + self.intercept)
+        """Return the scores that decide: g, or s + b/a of the second of two classes."""
+        if self.by_class:
+            return np.asarray(scores @ self.slope + self.intercept)
+        return scores + self.shift if self.moves_decisions else scores
 
     def to_dict(self) -> dict[str, Any]:
         """Return the calibration as plain values for JSON."""
@@ -90,15 +125,44 @@ class Calibration:
         types = (list, *NUMBER)
         fields = {"kind": (str,), "slope": types, "intercept": types}
         check_fields(data, fields, "calibration")
-        if n_classes == 2 and data["kind"] != "temperature":
-            raise ValueError("its calibration is for three classes or more, not two")
-        shape = () if data["kind"] == "temperature" else (n_classes, n_classes)
+        kind = data["kind"]
+        either = kind in ("temperature", *SCALES)
+        if not either and (kind in TWO_CLASSES) != (n_classes == 2):
+            raise ValueError(f"its calibration {kind!r:.60} does not fit its classes")
+        shape = () if either or kind in TWO_CLASSES else (n_classes, n_classes)
         arrays = (
             finite_numbers(data[name], size, f"calibration's {name}")
             for name, size in (("slope", shape), ("intercept", shape[:1]))
         )
         slope, intercept = (array.astype(np.float64) for array in arrays)
-        return cls(data["kind"], slope, intercept)
+        return cls(kind, slope, intercept)
+
+
+def fitted(rows: LeftOut, n_classes: int, kind: str = "auto") -> Calibration | None:
+    """Fit a calibration to left-out scores; None without rows.
+
+    `kind` is "temperature", "sigmoid" or "affine". For "auto" it is affine, and of two
+    classes a temperature, or a sigmoid where that is clearly likelier.
+    """
+    if kind == "affine" or (kind == "auto" and n_classes > 2):
+        return affine(rows, n_classes)
+    slope = temperature(rows, n_classes)
+    if kind == "temperature" or slope is None:
+        return slope
+    both = sigmoid(rows, slope)
+    if kind == "sigmoid":
+        return both
+    gain = _log_likelihood(rows, both) - _log_likelihood(rows, slope)
+    return both if gain > _least_gain(rows) else slope
+
+
+def _least_gain(rows: LeftOut) -> float:
+    """Return what the likelihood must gain for an intercept of two classes."""
+    counts = np.bincount(rows.y, rows.weights, minlength=2)
+    n = float(counts.sum())
+    if counts.min() < _BALANCED * n:
+        return _GAIN
+    return max(_GAIN, math.log(n) / 2)
 
 
 # ---- temperature
@@ -111,6 +175,9 @@ def of_slope(slope: float) -> Calibration:
 
 # For scores of unknown reliability: their order stays, and no probability is 0 or 1.
 ANY = of_slope(4.0)
+# Of a model made elsewhere: its scores are log-odds; or they only decide, and the
+# logistic function keeps their order.
+LOG_ODDS, MARGIN = (Calibration(kind, np.array(1.0), np.array(0.0)) for kind in SCALES)
 
 
 def temperature(rows: LeftOut, n_classes: int) -> Calibration | None:
@@ -124,11 +191,11 @@ def temperature(rows: LeftOut, n_classes: int) -> Calibration | None:
     if scale == 0:  # nothing to tell classes apart: any will do
         return ANY
     s = s / scale
-    total = np.bincount(rows.y, w, minlength=K)[rows.y] + K
     if K == 2:  # one score stands for both, and is quicker
         s = s[:, 0]
-        wanted = np.where(rows.y == 1, 1 - 1 / total, 1 / total) * s
+        wanted = _targets(rows) * s
     else:
+        total = np.bincount(rows.y, w, minlength=K)[rows.y] + K
         own = s[np.arange(len(s)), rows.y]
         wanted = (s.sum(axis=1) + (total - K) * own) / total
 
@@ -169,11 +236,68 @@ def softmax(g: Floats) -> Floats:
     return np.asarray(p)
 
 
-def _own(y: NDArray[Any], n_classes: int) -> Floats:
-    return np.asarray(y[:, None] == np.arange(n_classes), np.float64)
+# ---- sigmoid
+
+
+def sigmoid(rows: LeftOut, instead: Calibration) -> Calibration:
+    """Fit slope and intercept of the scores of two classes.
+
+    Newton's method. The likelihood is concave, and the targets bound it. A slope that
+    is not positive would reverse the score: the result then is `instead`.
+    """
+    s = rows.scores[:, 0]
+    w = rows.weights
+    mean = float(np.average(s, weights=w))
+    width = float(np.sqrt(np.average((s - mean) ** 2, weights=w)))
+    if not width > 1e-9 * abs(mean):
+        return instead
+    X = np.column_stack([(s - mean) / width, np.ones(len(s))])
+    targets = _targets(rows)
+    share = float(np.average(targets, weights=w))
+    beta = np.array([0.0, math.log(share / (1 - share))])
+    value = _likelihood(X @ beta, targets, w)
+    for _ in range(_STEPS):
+        p = 1 / (1 + np.exp(-np.clip(X @ beta, -700, 700)))
+        gradient = X.T @ (w * (targets - p))
+        curvature = X.T @ ((w * p * (1 - p))[:, None] * X)
+        step = np.linalg.solve(curvature + 1e-12 * w.sum() * np.eye(2), gradient)
+        gain = float(gradient @ step)
+        if gain <= 1e-12 * (1 + w.sum()):
+            break
+        length = 1.0
+        after = _likelihood(X @ (beta + step), targets, w)
+        while after < value + 0.1 * length * gain and length > 1e-6:
+            length /= 2
+            after = _likelihood(X @ (beta + length * step), targets, w)
+        beta = beta + length * step
+        value = after
+    if not beta[0] > _FLOOR:
+        return instead
+    slope = float(beta[0] / width)
+    return Calibration("sigmoid", np.array(slope), np.array(beta[1] - slope * mean))
+
+
+def _targets(rows: LeftOut) -> Floats:
+    """Return Platt's targets of the second of two classes."""
+    total = np.bincount(rows.y, rows.weights, minlength=2)[rows.y] + 2
+    return np.asarray(np.where(rows.y == 1, 1 - 1 / total, 1 / total))
+
+
+def _likelihood(g: Floats, targets: Floats, weights: Floats) -> float:
+    """Return the logarithm of the likelihood of targets at the log-odds g."""
+    return float(weights @ (targets * g - np.logaddexp(0, g)))
+
+
+def _log_likelihood(rows: LeftOut, calibration: Calibration) -> float:
+    g = calibration.slope * rows.scores[:, 0] + calibration.intercept
+    return _likelihood(g, _targets(rows), rows.weights)
 
 
 # ---- affine
+
+
+def _own(y: NDArray[Any], n_classes: int) -> Floats:
+    return np.asarray(y[:, None] == np.arange(n_classes), np.float64)
 
 
 def affine(rows: LeftOut, n_classes: int) -> Calibration | None:

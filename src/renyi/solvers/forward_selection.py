@@ -156,8 +156,3 @@ class _Unexplained:
         for place, block in zip(self.places, self.blocks, strict=True):
             block -= new[place] @ new[place].T
         self.blocks[feature] = np.eye(len(factor))  # nothing is left of it
-
-
-def explained_risk(A: Floats, R: Floats) -> float:
-    """Return ``tr Rᵀ A⁻¹ R``."""
-    return float(np.vdot(R, np.linalg.solve(A, R)))

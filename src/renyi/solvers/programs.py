@@ -194,11 +194,15 @@ def solver(**options: Any) -> Any:
     return highs
 
 
-def run(highs: Any, time_limit: float | None = None) -> bool:
+def run(highs: Any, time_limit: float | None = None, entries: float = np.inf) -> bool:
     """Run the solver; return whether it ended, or raise KeyboardInterrupt on Ctrl-C.
 
-    It has not ended if it was abandoned some time after its limit.
+    It has not ended if it was abandoned some time after its limit. A linear program of
+    few `entries` needs no thread.
     """
+    if entries <= _SMALL:
+        highs.run()
+        return True
     main = threading.current_thread() is threading.main_thread()
     # Only the published package of HiGHS can be interrupted.
     if not (main and hasattr(type(highs), "HandleUserInterrupt")):
@@ -249,9 +253,8 @@ def solve(
         options["time_limit"] = float(max(time_limit, _LEAST))
     highs = solver(**options)
     highs.passModel(model(program))
-    if program.integer is None and program.A.nnz <= _SMALL:
-        highs.run()
-    elif not run(highs, time_limit):
+    entries = np.inf if program.integer is not None else program.A.nnz
+    if not run(highs, time_limit, entries):
         return STOPPED
     endings = highspy().HighsModelStatus
     names: dict[Any, Status] = {

@@ -69,8 +69,9 @@ class AlphaChoice:
 
     Parameters
     ----------
-    method : {"given", "loo", "gcv"}
-        By the user, by leave-one-out, or by generalised cross-validation.
+    method : {"given", "loo", "gcv", "certificate", "noise"}
+        By the user, by leave-one-out, by generalised cross-validation, by the smallest
+        guarantee (counts known to intervals), or by the noise of the counts.
     alpha : float
         The chosen value.
     risk : float or None
@@ -93,7 +94,7 @@ class AlphaChoice:
 
     def __post_init__(self) -> None:
         """Check the numbers: a choice may come from a file."""
-        if self.method not in ("given", "loo", "gcv"):
+        if self.method not in ("given", "loo", "gcv", "certificate", "noise"):
             raise ValueError(
                 f"the method that chose alpha, {self.method!r:.60}, is unknown"
             )
@@ -208,6 +209,16 @@ class LeftOut(NamedTuple):
     sample_weight: Floats
     leverage: float  # the mean
     complete: bool = True  # no row was dropped because the fit interpolates it alone
+    places: NDArray[np.intp] | None = None  # of these rows among all of the sample
+
+    @property
+    def residuals(self) -> Floats:
+        """Indicators of the classes minus 1/K and the left-out scores."""
+        two = self.scores.shape[1] == 1
+        classes = np.array([1]) if two else np.arange(self.scores.shape[1])
+        centre = 1 / 2 if two else 1 / len(classes)
+        return np.asarray((self.y[:, None] == classes) - centre - self.scores)
+
     mapped: Floats | None = None  # calibrated scores, by models of other folds
 
 
@@ -227,6 +238,7 @@ def leave_out(rows: Rows, scores: Floats, leverage: Floats) -> LeftOut:
         sample_weight[defined],
         mean,
         bool(defined.all()),
+        np.flatnonzero(defined),
     )
 
 

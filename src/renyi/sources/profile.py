@@ -34,7 +34,6 @@ from renyi.encoding.arrow import (
 from renyi.encoding.bins import Cells, Sketch, bin_codes
 from renyi.encoding.columns import Column, Columns, Label, Levels, label_text, ranked
 from renyi.encoding.encoder import Encoder, target_encoder
-from renyi.encoding.identifiers import row_numbers
 from renyi.encoding.rules import (
     MAX_INTEGER_LABELS,
     NO_ROWS,
@@ -48,6 +47,7 @@ from renyi.encoding.rules import (
     label_levels,
     no_counted_rows_error,
     no_target_error,
+    row_numbers,
 )
 from renyi.sources.spec import Arrays, ColumnSpec, CountSpec, Summary, slices
 
@@ -380,7 +380,7 @@ class _Undecided:
         if self.text is not None and other.text is not None:
             self.text.merge(other.text)
 
-    def decided(self, bins: int, n: int) -> ColumnSpec:
+    def decided(self, bins: int | str, n: int) -> ColumnSpec:
         """Return what the column is; n is the number of rows if identifiers matter."""
         spec = self._spec
         whole = self.whole

@@ -27,15 +27,13 @@ from numpy.typing import NDArray
 from renyi.encoding.arrow import check_type, plain_array, weight_floats
 from renyi.encoding.columns import RARE, Columns, Levels, check_column
 from renyi.encoding.encoder import Encoder
-from renyi.encoding.identifiers import (
-    Identifier,
-    check_identifiers,
-    label_identifiers,
-)
 from renyi.encoding.rules import (
+    Identifier,
     check_features,
+    check_identifiers,
     check_names,
     check_weight_column,
+    label_identifiers,
     missing_texts,
 )
 from renyi.files import read_archive, write_archive

@@ -37,14 +37,18 @@ def marginals(
     settings = (encoder or Encoder()).settings()
     long = long_tables(tables, count, tolerance)
     columns = columns_of(long, settings, count)
-    if target not in columns.names:
-        raise ValueError(
-            f"No table has the target {target!r}; the columns are "
-            + ", ".join(map(repr, columns.names))
-            + "."
-        )
+    check_target(columns, target)
     m = _assemble(long, columns, target, settings, count, tolerance)
     return occurring(m).validate(tolerance)
+
+
+def check_target(columns: Columns, target: str) -> None:
+    """Raise ValueError unless some table has the target."""
+    if target not in columns.names:
+        names = ", ".join(map(repr, columns.names))
+        raise ValueError(
+            f"No table has the target {target!r}; the columns are {names}."
+        )
 
 
 def long_tables(
@@ -56,12 +60,7 @@ def long_tables(
 
     A mapping names the two sides of cross tables: ``{(first, second): table}``.
     """
-    if isinstance(tables, Mapping):
-        tables = [
-            pd.DataFrame(table).rename_axis(index=str(first), columns=str(second))
-            for (first, second), table in tables.items()
-        ]
-    long = [_in_long_format(table, count) for table in tables]
+    long = [_counted(long_format(table, count), count) for table in framed(tables)]
     if not long:
         raise ValueError("There are no tables to assemble: give at least one.")
     n = long[0][count].sum()
@@ -76,8 +75,20 @@ def long_tables(
     return long
 
 
-def _in_long_format(table: TableLike, count: str) -> pd.DataFrame:
-    """Return a table in long format, its counts checked."""
+def framed(
+    tables: Iterable[TableLike] | Mapping[Any, TableLike],
+) -> Iterable[TableLike]:
+    """Return tables; a mapping names the two sides of cross tables."""
+    if not isinstance(tables, Mapping):
+        return tables
+    return [
+        pd.DataFrame(table).rename_axis(index=str(first), columns=str(second))
+        for (first, second), table in tables.items()
+    ]
+
+
+def long_format(table: TableLike, count: str) -> pd.DataFrame:
+    """Return a table in long format: columns of categories, and a column of counts."""
     if hasattr(table, "__arrow_c_stream__") and not hasattr(table, "iloc"):
         table = pa.table(table).to_pandas()
     if isinstance(table, pd.Series):
@@ -100,6 +111,12 @@ def _in_long_format(table: TableLike, count: str) -> pd.DataFrame:
             f"A table's columns are {names}: name the index and the columns of a cross "
             "table after the two columns it crosses."
         )
+    return frame
+
+
+def _counted(frame: pd.DataFrame, count: str) -> pd.DataFrame:
+    """Return a table in long format with its counts as numbers, checked."""
+    names = [c for c in frame.columns if c != count]
     numbers = pd.to_numeric(frame[count], errors="coerce")
     values = numbers.to_numpy(np.float64, na_value=np.nan)
     wrong = np.flatnonzero(~np.isfinite(values) | (values < 0))

@@ -1,0 +1,223 @@
+"""Run the commands of releases: release pair counts, and write an encoder."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import NamedTuple
+
+import numpy as np
+
+from renyi.cli import inputs, messages, output, streams
+from renyi.cli.inputs import load_marginals
+from renyi.cli.marginals import save
+from renyi.cli.output import Facts, Meter, Recorded
+from renyi.cli.parser import Args
+from renyi.cli.predict import heldout_rows
+from renyi.encoding.columns import label_text
+from renyi.encoding.encoder import Encoder
+from renyi.files import MARGINALS
+from renyi.fitting.settings import Settings
+from renyi.fitting.training import fit_counts
+from renyi.formatting import at_most, number_of, percent, wrapped
+from renyi.marginals.marginals import Marginals
+from renyi.marginals.uncertainty import Intervals, Noise
+from renyi.progress import Progress
+from renyi.releases import privacy
+from renyi.releases.publication import private_release, release
+from renyi.releases.suppression import RULES, Rule
+from renyi.validation import InputError
+
+_HIDING = ("rule", "threshold", "rounding", "merge_below")
+_NOISE = ("rho", "epsilon", "delta", "neighbours", "rows_per_person")
+_DOCUMENT = (".json",)
+_EPSILONS = (0.5, 1.0, 2.0, 4.0, 8.0)  # budgets of a plan
+_DELTA = 1e-5
+
+
+def run(args: Args, recorded: Recorded) -> None:
+    """Release pair counts: hidden and rounded, or with noise."""
+    if args.plan:
+        _plan(args)
+        return
+    inputs.check_not_given(args, ("rows",), "goes with --plan: leave it out")
+    if args.out is None:
+        raise ValueError("--out is required: name the file to write (.renyi).")
+    place = output.check_place(args, args.out, (MARGINALS,))
+    private = any(getattr(args, name) is not None for name in _NOISE)
+    if private:
+        why = "hides counts, which noise does already: leave one of them out"
+        inputs.check_not_given(args, _HIDING, why)
+    m = load_marginals(args.file)
+    public = None if args.encoder is None else Encoder.load(args.encoder)
+    out = _private(args, m, public) if private else _hidden(args, m, public)
+    messages.print_notes(messages.notes_of(recorded))
+    save(out, place, args)
+    if not args.json:
+        print("\n".join(map(wrapped, _summary(args, out))))
+
+
+def _hidden(args: Args, m: Marginals, public: Encoder | None) -> Marginals:
+    chosen = {name: getattr(args, name) for name in _HIDING}
+    return release(m, encoder=public, **chosen)
+
+
+def _private(args: Args, m: Marginals, public: Encoder | None) -> Marginals:
+    if public is None:
+        raise InputError(
+            "Noise needs public categories, because those that come from the data "
+            "would reveal them: pass an encoder ('renyi encoder build').",
+            "encoder",
+        )
+    return private_release(
+        m,
+        encoder=public,
+        rho=args.rho,
+        epsilon=args.epsilon,
+        delta=args.delta,
+        neighbours=args.neighbours or privacy.ADD_REMOVE,
+        rows_per_person=args.rows_per_person or 1,
+    )
+
+
+def _summary(args: Args, m: Marginals) -> list[str]:
+    """Say what a release contains, and what it does not protect."""
+    known = m.uncertainty
+    if isinstance(known, Noise):
+        budget = known.budget
+        epsilon = privacy.epsilon_of(budget.rho, 1e-5) if budget.rho else None
+        spent = f"rho {budget.rho:.4g}, which is epsilon {epsilon:.3g} at delta 1e-5"
+        if budget.epsilon is not None:
+            spent = f"epsilon {budget.epsilon:g} at delta {budget.delta:g}"
+        return [
+            f"Every cell of every pair table has discrete Gaussian noise of scale "
+            f"{known.scale:.3g}.",
+            f"Spent: {spent}, for {number_of(budget.rows_per_person, 'row')} a person "
+            f"({budget.neighbours}).",
+            "A second release of the same rows spends its budget again.",
+        ]
+    if isinstance(known, Intervals):
+        threshold = RULES[args.rule].threshold if args.rule else args.threshold
+        return [
+            f"Every count is an interval. Arithmetic leaves {threshold} values of the "
+            f"narrowest hidden count, 0 to {threshold - 1}.",
+            "This is arithmetic protection: a reader who goes through all possible "
+            "data sets may learn more.",
+        ]
+    return ["The counts are exact; none from 1 to below the limit is left."]
+
+
+def build_encoder(args: Args, recorded: Recorded) -> None:
+    """Write the columns and categories of a table, and no count."""
+    place = output.check_place(args, args.out, _DOCUMENT)
+    m = streams.counted_rows_of(args, inputs.encoder_of(args))
+    inputs.warn_of_labels(m.encoder.columns)
+    encoder = dataclasses.replace(m.settings, columns=m.columns)
+    messages.print_notes(messages.notes_of(recorded))
+    encoder.save(place)
+    facts: Facts = {
+        "columns": len(encoder.columns),
+        "categories": int(encoder.columns.sizes.sum()),
+        "written": str(place),
+    }
+    if args.json:
+        output.print_json(facts)
+    else:
+        columns = number_of(len(encoder.columns), "column")
+        print(
+            f"Wrote {place}: {columns} with {facts['categories']} categories, and no "
+            "count."
+        )
+
+
+# ---- the plan
+
+
+class Planned(NamedTuple):
+    """A release that was tried: its name, and what a model of it is worth."""
+
+    name: str
+    guarantee: float | None
+    error: float | None
+    problem: str = ""  # why it cannot be released
+
+
+def _plan(args: Args) -> None:
+    """Print what releases of several thresholds and budgets would be worth."""
+    m = load_marginals(args.file)
+    public = None if args.encoder is None else Encoder.load(args.encoder)
+    alpha = fit_counts(m, Settings()).choice.alpha
+    rows: list[Planned] = []
+    with Meter() as meter:
+        for name, make in _candidates(args, m, public):
+            meter(Progress("planning", facts=name))
+            rows.append(_tried(args, name, make, alpha))
+    if args.json:
+        output.print_json([row._asdict() for row in rows])
+        return
+    print("\n".join(_plan_lines(rows, args.rows is not None)))
+
+
+def _candidates(
+    args: Args, m: Marginals, public: Encoder | None
+) -> Iterator[tuple[str, Callable[[], Marginals]]]:
+    """Yield exact counts, the usual releases and the one that is given."""
+    yield "exact counts", lambda: m
+    rules = [Rule(5, 5), *RULES.values(), Rule(10, 10)]
+    if args.threshold is not None:
+        rules.append(Rule(args.threshold, args.rounding or 1))
+    for rule in sorted({*rules}):
+        sizes = rule._asdict()
+        rounded = f", rounded to {rule.rounding}" if rule.rounding > 1 else ""
+        name = f"below {rule.threshold} hidden{rounded}"
+        yield name, partial(release, m, encoder=public, **sizes)
+    if public is None:
+        return
+    delta = args.delta or _DELTA
+    for epsilon in sorted({*_EPSILONS, *filter(None, [args.epsilon])}):
+        cost = {"epsilon": epsilon, "delta": delta}
+        name = f"epsilon {epsilon:g}, delta {delta:g}"
+        yield name, partial(private_release, m, encoder=public, **cost)
+
+
+def _tried(
+    args: Args, name: str, make: Callable[[], Marginals], alpha: float
+) -> Planned:
+    try:
+        out = make()
+    except ValueError as problem:
+        return Planned(name, None, None, str(problem))
+    settings = Settings() if out.uncertainty is not None else Settings(alpha=alpha)
+    fit = fit_counts(out, settings)
+    error = None
+    if args.rows is not None:
+        table, classes = heldout_rows(fit, args.file, args.rows, None)
+        answers = fit.answers(fit.encoder_.transform(table))
+        known = [label_text(label) for label in fit.classes_.tolist()]
+        wrong = [known[k] != y for k, y in zip(answers.tolist(), classes, strict=True)]
+        error = float(np.mean(wrong))
+    bounds = fit.certificate_.bounds
+    return Planned(name, min(bounds.values(), default=None), error)
+
+
+def _plan_lines(rows: list[Planned], measured: bool) -> list[str]:
+    """Return the plan as a table."""
+    width = max(len(row.name) for row in rows)
+    heads = ["guarantee", *(["error on the rows"] if measured else [])]
+    lines = [" " * width + "".join(f"  {head:>17}" for head in heads)]
+    for row in rows:
+        if row.problem:
+            lines.append(f"{row.name:<{width}}  {row.problem}")
+            continue
+        useless = row.guarantee is None or row.guarantee >= 1
+        cells = ["none" if useless else at_most(row.guarantee or 0.0, 1)]
+        if row.error is not None:
+            cells.append(percent(row.error))
+        lines.append(f"{row.name:<{width}}" + "".join(f"  {c:>17}" for c in cells))
+    return [
+        *lines,
+        "",
+        "The guarantee is the smallest of the three rules, the error that of rule map.",
+        "This plan was computed from the exact counts: do not publish it.",
+    ]

@@ -1,0 +1,427 @@
+"""Training: ``fit_rows(rows, settings)`` and ``fit_counts(m, settings)``.
+
+They solve the ridge problem from moments, or from rows where categories outnumber them.
+"""
+
+from __future__ import annotations
+
+import numbers
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from renyi.certificates import text
+from renyi.certificates.intervals import KnownTables
+from renyi.certificates.noise import NoisyTables, noisy_tables
+from renyi.certification import Warned, is_uncertain
+from renyi.counting import sparse_counts
+from renyi.counting.onehot import lookup_sum, offsets
+from renyi.counting.sparse_counts import Table
+from renyi.encoding import rules as column_rules
+from renyi.encoding.columns import Label
+from renyi.encoding.encoder import Encoder, check_usable
+from renyi.encoding.rows import SAMPLE, RowSample, TrainingRows, in_tuples
+from renyi.encoding.tuples import (
+    MAX_TUPLES,
+    check_pairs_to_choose,
+    features_text,
+    same_pairs,
+)
+from renyi.fitting.record import Fit, FoldScores, ScoredRows
+from renyi.fitting.rows import has_names, weighed_rows, weight_notes
+from renyi.fitting.settings import WEIGHING, Settings, check_calibration
+from renyi.marginals.consistency import check_possible, class_pairs
+from renyi.marginals.marginals import Marginals, count_rows
+from renyi.marginals.uncertainty import Noise
+from renyi.robust.saddle import certified_points, definite, ridge_at
+from renyi.scorecard import Scorecard
+from renyi.solvers import calibration as maps
+from renyi.solvers import ridge
+from renyi.solvers.pair_gains import beyond_chance, pair_gains
+from renyi.solvers.ridge import LeftOut
+from renyi.solvers.ridge_dual import DualFit, fit_dual
+from renyi.solvers.ridge_sparse import beats_dual, fit_sparse
+from renyi.validation import InputError
+
+Floats = NDArray[np.float64]
+
+# Numbers of pairs to try if their number is to be chosen, and the share of the pairs to
+# try that may seem to matter by chance.
+_COUNTS = (1, 2, 3, 5, 8, 12, 18, 27, 40, 60)
+_FALSE_PAIRS = 0.1
+FOLDS = 10
+FOLD_ROWS = 400  # by K² coefficients of a calibration: with more, no folds
+_EPS = float(np.finfo(np.float64).eps)
+
+
+def fit_rows(rows: TrainingRows, settings: Settings) -> Fit:
+    """Train on encoded rows, directly or by their counts, whichever costs less.
+
+    Pairs of columns that the settings ask for are made of rows of single columns.
+    """
+    if rows.encoder.order == 1 and settings.chooses_pairs:
+        return _fit_chosen_pairs(rows, settings)
+    if rows.encoder.order == 1 and settings.pairs is not None:
+        rows = in_tuples(rows, 1, settings.pairs)
+    classes = column_rules.class_array(rows.target.categories)
+    weighed = weighed_rows(rows, settings, classes)
+    dual = rows.n_indicators > weighed.n
+    if dual and settings.weighting is None:
+        dual = not beats_dual(rows.encoder.columns.sizes, weighed.n, settings.alpha)
+    notes = weight_notes(rows)
+    if dual:
+        return _fit_dual(rows, weighed, settings, notes)
+    sample = RowSample.of(rows).rows
+    m = count_rows(rows, settings.class_pairs_reason is not None)
+    return _fit_primal(m, settings, weighed, rows.effective_n, sample, notes)
+
+
+def _fit_chosen_pairs(rows: TrainingRows, settings: Settings) -> Fit:
+    """Train on single columns and the pairs of them that add most, by left-out risk."""
+    plain = replace(settings, interactions=None)
+    main = fit_rows(rows, plain)
+    wanted = settings.interactions
+    best = main
+    if isinstance(wanted, numbers.Integral):
+        chosen = _ranked_pairs(rows, main)[: int(wanted)]
+        best = fit_rows(in_tuples(rows, 1, chosen), plain)
+    else:
+        pairs = _ranked_pairs(rows, main, _FALSE_PAIRS)
+        for count in sorted({min(count, len(pairs)) for count in _COUNTS} - {0}):
+            fit = fit_rows(in_tuples(rows, 1, pairs[:count]), plain)
+            if _risk(fit) < _risk(best):
+                best = fit
+    if not best.encoder_.interactions:
+        return replace(best, settings=settings)
+    if len(rows.y) <= SAMPLE:
+        return replace(best, settings=settings, fold_scores=partial(_fold_scores, rows))
+    notes = (*best.notes, ("selected-features", text.SELECTED))
+    return replace(best, settings=settings, notes=notes, fold_scores=None)
+
+
+def _risk(fit: Fit) -> float:
+    """Return the left-out risk of a model; infinite where it is not defined."""
+    return np.inf if fit.choice.risk is None else fit.choice.risk
+
+
+def _ranked_pairs(
+    rows: TrainingRows, main: Fit, false_share: float | None = None
+) -> list[tuple[str, str]]:
+    """Return the pairs of columns, those first that add most to the single columns.
+
+    With `false_share`, they are those whose gain is beyond chance.
+    """
+    columns = rows.encoder.columns
+    check_pairs_to_choose(columns)
+    left_out = main.left_out
+    assert left_out is not None
+    gains = pair_gains(
+        RowSample.of(rows).rows.codes[:, left_out.places],
+        columns.sizes,
+        left_out.residuals,
+        left_out.weights,
+        MAX_TUPLES,
+    )
+    pairs = [*gains] if false_share is None else beyond_chance(gains, false_share)
+    ranked = sorted(sorted(pairs), key=lambda pair: -gains[pair].gain)
+    return [(columns.names[i], columns.names[j]) for i, j in ranked]
+
+
+def fit_counts(
+    m: Marginals,
+    settings: Settings,
+    *,
+    effective_n: float | None = None,
+    sample: TrainingRows | None = None,
+    notes: tuple[Warned, ...] = (),
+) -> Fit:
+    """Train on pair counts.
+
+    Parameters
+    ----------
+    m : Marginals
+        The pair counts.
+    settings : Settings
+        The parameters.
+    effective_n : float, optional
+        Number of rows, if it is known; `m.n` by default. Weights may sum to 1.
+    sample : TrainingRows, optional
+        A sample of the rows that were counted. It calibrates probabilities, and each
+        of its rows is left out to estimate the error.
+    notes : tuple of (code, sentence)
+        Warnings for the certificate.
+    """
+    check_counts(m, settings)
+    fit = _fit_primal(m, settings, None, effective_n, sample, notes)
+    return replace(fit, named=has_names(m.encoder))
+
+
+def check_counts(m: Marginals, settings: Settings) -> None:
+    """Raise an error unless a model with these settings can learn from the counts."""
+    if not isinstance(m, Marginals):
+        raise TypeError(
+            f"fit_marginals takes Marginals, not a {type(m).__name__}: count rows "
+            "with Marginals.from_data, or use fit."
+        )
+    _check_features(m, settings)
+    column_rules.check_classes(m.classes, m.target)
+    check_usable(m.encoder)
+    reason = settings.class_pairs_reason
+    if reason is not None:
+        class_pairs(m, reason)
+    check_possible(m)
+
+
+def _check_features(m: Marginals, settings: Settings) -> None:
+    """Raise an error unless the counts have the features of the settings."""
+    order = settings.order
+    pairs = settings.pairs
+    if settings.chooses_pairs:
+        raise InputError(
+            "{interactions} chooses pairs of columns by rows, but only marginals are "
+            "given: count the pairs, and name them.",
+            interactions=settings.interactions,
+            python="Marginals.from_data(X, y, interactions=[...])",
+        )
+    if pairs is None and m.interactions is None:
+        if order != m.order:
+            raise ValueError(
+                f"The marginals have order {m.order}, but the model has order {order}: "
+                f"count with order={order}, as in "
+                f"Marginals.from_data(X, y, order={order})."
+            )
+    elif not same_pairs(pairs, m.interactions):
+        raise InputError(
+            f"The marginals have {features_text(m.encoder)}, and not the pairs of the "
+            "model: name those that were counted.",
+            python=f"interactions={[*(m.interactions or ())]}",
+        )
+
+
+def _fit_primal(
+    m: Marginals,
+    settings: Settings,
+    rows: ridge.Rows | None,
+    effective_n: float | None,
+    sample: TrainingRows | None,
+    notes: tuple[Warned, ...],
+) -> Fit:
+    """Fit from marginals; `rows` serve to leave out, a sample to calibrate."""
+    K = len(m.classes)
+    check_calibration(settings, K, sample is not None)
+    if is_uncertain(m):
+        return _fit_uncertain(m, settings, notes)
+    classes = column_rules.class_array(m.classes)
+    # Weights that sum to 1 leave m.n = 1: rows are counted, where there are any.
+    n = float(m.n) if effective_n is None else effective_n
+    factor = None
+    if settings.weighting is not None:
+        factor = settings.class_factors(classes, m.class_probabilities * m.n)
+    Q, F, priors = _weighed_pairs(m, factor)
+    equations = ridge.moments(Q, F, priors, settings.fit_intercept)
+    alpha = ridge.check_alpha(settings.alpha)
+    sizes = m.encoder.columns.sizes
+    if sparse_counts.is_sparse(Q):
+        solution = fit_sparse(equations, sizes, n, alpha, rows)
+    else:
+        solution = ridge.fit_primal(equations, n, len(sizes), alpha, rows)
+    if settings.class_weight is not None and solution.choice.error is None:
+        # Cross-validated on the weighted classes: no estimate for real rows.
+        choice = replace(solution.choice, risk=None)
+        solution = solution._replace(choice=choice)
+    left_out = None
+    if sample is not None:
+        codes = sample.over(m.encoder.columns)
+        sample = replace(sample, encoder=m.encoder, codes=codes)
+        chosen = weighed_rows(sample, settings, classes, m)
+        starts = offsets(sizes)[:-1]
+        s = lookup_sum(chosen.codes, solution.z, starts) + solution.intercept
+        leverage = solution.leverage
+        if not leverage.ndim:  # the mean of all rows
+            total = float(
+                m.n if factor is None else m.n * m.class_probabilities @ factor
+            )
+            own = ridge.row_leverages(chosen, equations, solution.choice.alpha, total)
+            leverage = leverage if own is None else own
+        left_out = ridge.leave_out(chosen, s, leverage)
+    pairs = None
+    if settings.calibration_for(K, left_out) == "discriminant":
+        pairs = maps.moments_of_pairs(Q, F, priors, solution.z, solution.intercept)
+    if settings.objective == "ranking":
+        plain = _weighed_pairs(m, None)
+        moments = maps.moments_of_pairs(*plain, solution.z, solution.intercept)
+        slope, start = maps.label_map(moments)
+        solution, left_out = maps.rescaled(solution, left_out, slope, start)
+    totals = m.feature_counts.diagonal()
+    return Fit(
+        settings,
+        m.target,
+        _scorecard(solution, m.encoder, m.classes, m.target, totals),
+        solution.choice,
+        m,
+        n,
+        notes=notes,
+        left_out=left_out,
+        leverage=float(np.mean(solution.leverage)),
+        pairs=pairs,
+        fold_scores=None if sample is None else _scores_for_folds(sample, n),
+    )
+
+
+def _fit_uncertain(m: Marginals, settings: Settings, notes: tuple[Warned, ...]) -> Fit:
+    """Fit from counts that are not exact: the points of the smallest guarantee.
+
+    With a given alpha it is the ridge solution of the estimated counts.
+    """
+    if settings.weighting is not None:
+        class_pairs(m, WEIGHING)
+    alpha = ridge.check_alpha(settings.alpha)
+    ridge.check_rows(alpha, None)
+    private = isinstance(m.uncertainty, Noise)
+    known: KnownTables | NoisyTables
+    known = noisy_tables(m) if private else KnownTables.of(m)
+    if isinstance(alpha, str):
+        solution = certified_points(known, settings.fit_intercept)
+    else:
+        start = definite(known.start, known.sizes, alpha, settings.fit_intercept)
+        solution = ridge_at(start, alpha, m.n, settings.fit_intercept)
+    choice = replace(solution.choice, risk=None)
+    pairs = None
+    if settings.calibration_for(len(m.classes), None) == "discriminant":
+        pairs = maps.moments_of_pairs(*known.start, solution.z, solution.intercept)
+    # They weigh the mean effects; fractions would look like weighted rows.
+    totals = np.rint(m.counts.diagonal()[m.columns.spans(m.feature_names)])
+    totals = np.maximum(totals, 1.0)
+    return Fit(
+        settings,
+        m.target,
+        _scorecard(solution, m.encoder, m.classes, m.target, totals),
+        choice,
+        m,
+        float(m.n),
+        notes=notes,
+        leverage=float(np.mean(solution.leverage)),
+        pairs=pairs,
+    )
+
+
+def _weighed_pairs(m: Marginals, factor: Floats | None) -> tuple[Table, Floats, Floats]:
+    """Return Q, F and the probabilities of classes, each weighted by a factor."""
+    F = m.F
+    priors = m.class_probabilities
+    if factor is None:
+        return m.feature_counts / m.n, F, priors
+    priors = priors * factor
+    total = priors.sum()
+    within = np.tensordot(factor, class_pairs(m, WEIGHING), 1)
+    Q = sparse_counts.stored(within / (m.n * total), m.columns.sizes)
+    return Q, F * factor / total, priors / total
+
+
+def _fit_dual(
+    rows: TrainingRows,
+    weighed: ridge.Rows,
+    settings: Settings,
+    notes: tuple[Warned, ...],
+) -> Fit:
+    """Fit from rows where categories outnumber them."""
+    classes = rows.target.categories
+    K = len(classes)
+    check_calibration(settings, K, has_rows=True)
+    alpha = ridge.check_alpha(settings.alpha)
+    columns = rows.encoder.columns
+    dual = fit_dual(weighed, len(columns), alpha, settings.fit_intercept)
+    counts = dual.target_counts
+    chosen = weighed.sampled
+    scores = dual.scores[chosen]
+    left_out: LeftOut | None = ridge.leave_out(
+        weighed.part(chosen), scores, dual.fit.leverage
+    )
+    pairs = None
+    if settings.calibration_for(K, left_out) == "discriminant":
+        share = np.ones(weighed.n) if weighed.weights is None else weighed.weights
+        pairs = maps.moments_of_scores(dual.scores, rows.y, share)
+    if settings.objective == "ranking":
+        dual, left_out = _ranking_dual(dual, left_out, rows)
+    totals = sum(counts.T, np.zeros((), counts.dtype))  # of short rows: 10 x faster
+    target = rows.target.name
+    weights = None if rows.sample_weight is None else rows.weights.copy()
+    return Fit(
+        settings,
+        target,
+        _scorecard(dual.fit, rows.encoder, classes, target, totals),
+        dual.fit.choice,
+        effective_n=rows.effective_n,
+        notes=notes,
+        left_out=left_out,
+        leverage=float(np.mean(dual.fit.leverage)),
+        pairs=pairs,
+        rows=ScoredRows(dual.scores, rows.y, weights, counts, dual.score_error),
+        fold_scores=_scores_for_folds(rows, rows.effective_n),
+    )
+
+
+def _scores_for_folds(rows: TrainingRows, n: float) -> FoldScores | None:
+    """Return what scores rows by folds; None for a sample, two classes, many rows.
+
+    Many rows fit the few coefficients of a calibration nearly without optimism. Of two
+    classes one coefficient decides, the shift: leave-one-out is as honest as folds.
+    """
+    K = len(rows.target.categories)
+    whole = rows.effective_n >= (1 - 1e-9) * n
+    few = len(rows.y) <= min(SAMPLE, FOLD_ROWS * K * K)
+    return partial(_fold_scores, rows) if K > 2 and whole and few else None
+
+
+def _fold_scores(rows: TrainingRows, settings: Settings) -> tuple[Floats, Floats]:
+    """Return the scores of each row by a model of the other folds, and calibrated."""
+    n = len(rows.y)
+    K = len(rows.target.categories)
+    fold = np.random.default_rng(0).permutation(n) % FOLDS
+    plain = np.zeros((n, K if K > 2 else 1))
+    mapped = np.zeros_like(plain)
+    for k in range(min(FOLDS, n)):
+        own = fold == k
+        card = fit_rows(rows.part(~own), settings).scorecard_
+        codes = rows.part(own).codes
+        if rows.encoder.order == 1:
+            codes = rows.part(own).in_features(card.encoder).codes
+        plain[own] = card.scores(codes)
+        calibration = card.calibration
+        slope = 1.0
+        if calibration is not None and not calibration.moves_decisions:
+            slope = float(calibration.slope)
+        mapped[own] = slope * card.mapped.scores(codes)
+    return plain, mapped
+
+
+def _ranking_dual(
+    dual: DualFit, left_out: LeftOut | None, rows: TrainingRows
+) -> tuple[DualFit, LeftOut | None]:
+    """Scale and centre scores that rank, so that they estimate the class."""
+    both = np.hstack([-dual.scores, dual.scores])
+    moments = maps.moments_of_scores(both, rows.y, rows.weights)
+    slope, start = maps.label_map(moments)
+    solution, left_out = maps.rescaled(dual.fit, left_out, slope, start)
+    scores = slope * dual.scores + start
+    rounding = 4 * _EPS * float(np.abs(scores).max() + 1)
+    error = slope * dual.score_error + rounding
+    return dual._replace(fit=solution, scores=scores, score_error=error), left_out
+
+
+def _scorecard(
+    solution: ridge.RidgeFit,
+    encoder: Encoder,
+    classes: tuple[Label, ...],
+    target: str,
+    counts: NDArray[Any],
+) -> Scorecard:
+    z = solution.z
+    intercept = solution.intercept
+    if len(classes) == 2:
+        z = z[:, 0]
+        intercept = intercept[0]
+    return Scorecard(encoder, classes, z, np.asarray(intercept), counts, target)

@@ -1,0 +1,1 @@
+"""Releases: pair counts that may be published, and what is known of them."""

@@ -1,0 +1,159 @@
+"""Releases and encoders from the command line."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import renyi
+from support.commandline import Done, save, votes
+
+
+@pytest.fixture
+def counts(good: Callable[..., Done]) -> renyi.Marginals:
+    good("encoder", "build", "votes", "--out", "bins.json")
+    good("marginals", "build", "votes", "--encoder", "bins.json", "--out", "v.renyi")
+    return renyi.Marginals.load("v.renyi")
+
+
+def test_an_encoder_file_has_columns_and_no_counts(
+    good: Callable[..., Done], counts: renyi.Marginals
+) -> None:
+    document = json.loads(Path("bins.json").read_text())
+    assert set(document) == {"format", "version", "checksum", "encoder"}
+    encoder = renyi.Encoder.load("bins.json")
+    assert encoder.columns == counts.columns
+    assert counts == renyi.Marginals.from_file(
+        renyi.datasets.path("votes"), target="party"
+    )
+
+
+def test_sites_share_an_encoder_whatever_the_order_of_their_columns(
+    good: Callable[..., Done], bad: Callable[..., str], counts: renyi.Marginals
+) -> None:
+    frame = votes()
+    save(frame[:200], "a.csv")
+    save(frame[frame.columns[::-1]][200:], "b.csv")
+    save(frame.drop(columns="crime"), "c.csv")
+    for name in "ab":
+        options = ("--target", "party", "--encoder", "bins.json")
+        good("marginals", "build", f"{name}.csv", *options, "--out", f"{name}.renyi")
+    good("marginals", "merge", "a.renyi", "b.renyi", "--out", "both.renyi")
+    merged = renyi.Marginals.load("both.renyi")
+    assert merged.select(counts.feature_names) == counts
+    said = bad("marginals", "build", "c.csv", *options, "--out", "c.renyi")
+    assert "'crime'" in said
+
+
+def test_a_release_has_intervals_and_says_what_it_protects(
+    good: Callable[..., Done], counts: renyi.Marginals
+) -> None:
+    made = ("--threshold", "10", "--round", "5", "--out", "out.renyi")
+    said = good("marginals", "release", "v.renyi", *made).out
+    assert "arithmetic protection" in said
+    assert "leaves 10 values of the narrowest hidden count" in " ".join(said.split())
+    assert "from out.renyi: 433 to 437 rows" in good("fit", "out.renyi").out
+    out = renyi.Marginals.load("out.renyi")
+    assert (out.uncertainty.low <= counts.counts).all()
+    assert (counts.counts <= out.uncertainty.high).all()
+    again = renyi.release(counts, threshold=10, rounding=5)
+    assert out == again
+    assert dict(out.provenance).keys() <= {"renyi"}
+
+
+def test_a_private_release_says_what_it_spent(
+    good: Callable[..., Done], bad: Callable[..., str], counts: renyi.Marginals
+) -> None:
+    cost = ("--epsilon", "1", "--delta", "1e-5", "--rows-per-person", "2")
+    made = ("marginals", "release", "v.renyi", *cost, "--out", "out.renyi")
+    said = good(*made, "--encoder", "bins.json").out
+    assert "epsilon 1 at delta 1e-05, for 2 rows a person" in said
+    budget = renyi.Marginals.load("out.renyi").uncertainty.budget
+    assert (budget.epsilon, budget.delta, budget.rows_per_person) == (1.0, 1e-5, 2)
+    assert "pass an encoder" in bad(*made)
+    rows = f"about {renyi.Marginals.load('out.renyi').n:.0f} rows"
+    assert f"from out.renyi: {rows}" in good("fit", "out.renyi").out
+    both = ("marginals", "merge", "out.renyi", "v.renyi", "--out", "both.renyi")
+    assert "or ask for the sum (--allow-mixed)" in bad(*both)
+    good(*both, "--allow-mixed")
+    assert renyi.Marginals.load("both.renyi").uncertainty.budget.exact_rows == 435
+
+
+@pytest.mark.parametrize(
+    ("options", "problem"),
+    [
+        (("--rule", "ons"), "--out is required"),
+        (("--rounding", "5", "--out", "o.renyi"), "give a threshold"),
+        (("--rule", "ons", "--rho", "1", "--out", "o.renyi"), "--rule hides counts"),
+        (("--rule", "ons", "--rows", "v.csv", "--out", "o.renyi"), "goes with --plan"),
+        (("--rule", "ons", "--out", "o.csv"), "must end in .renyi"),
+        (("--epsilon", "-1", "--out", "o.renyi"), "above 0"),
+        (("--epsilon", "0", "--delta", "1e-5", "--out", "o.renyi"), "above 0"),
+        (("--epsilon", "1", "--out", "o.renyi", "--encoder", "bins.json"), "Give one"),
+        (("--threshold", "4", "--rounding", "9", "--out", "o.renyi"), "does not fit"),
+        (("--delta", "1", "--out", "o.renyi"), "between 0 and 1"),
+        (("--threshold", "1", "--out", "o.renyi"), "at least 2"),
+        (("--rule", "ons", "--encoder", "v.renyi", "--out", "o.renyi"), "v.renyi"),
+    ],
+)
+def test_releases_that_cannot_be_made_write_nothing(
+    bad: Callable[..., str],
+    counts: renyi.Marginals,
+    options: tuple[str, ...],
+    problem: str,
+) -> None:
+    assert problem in bad("marginals", "release", "v.renyi", *options)
+    assert not Path("o.renyi").exists()
+
+
+def test_a_plan_compares_releases_and_writes_nothing(
+    good: Callable[..., Done],
+) -> None:
+    frame = votes()
+    save(frame[[*frame.columns[:4], "party"]], "v.csv")
+    good("marginals", "build", "v.csv", "--target", "party", "--out", "v.renyi")
+    before = sorted(Path().iterdir())
+    plan = ("marginals", "release", "v.renyi", "--plan", "--rows", "v.csv")
+    rows = json.loads(good(*plan, "--json").out)
+    assert sorted(Path().iterdir()) == before
+    names = [row["name"] for row in rows]
+    assert names[0] == "exact counts"
+    assert "below 10 hidden, rounded to 5" in names
+    guarantees = [row["guarantee"] for row in rows]
+    assert np.all(np.array(guarantees[1:], float) >= guarantees[0])
+    assert all(row["error"] < 0.2 for row in rows)
+    assert "do not publish it" in good(*plan).out
+
+
+def test_five_sites_pool_their_releases(good: Callable[..., Done]) -> None:
+    X, y = renyi.datasets.load("kr-vs-kp")
+    columns = ["rimmx", "bxqsq", "wknck", "katri", "bkxbq", "wkpos"]
+    frame = X[columns].assign(won=y).sample(frac=1, random_state=0)
+    save(frame, "all.csv")
+    good("encoder", "build", "all.csv", "--target", "won", "--out", "bins.json")
+    names = []
+    for k in range(5):
+        save(frame[k::5], f"{k}.csv")
+        options = ("--target", "won", "--encoder", "bins.json")
+        good("marginals", "build", f"{k}.csv", *options, "--out", f"{k}.renyi")
+        made = ("--rule", "ons", "--out", f"{k}-out.renyi")
+        good("marginals", "release", f"{k}.renyi", *made)
+        names.append(f"{k}-out.renyi")
+    good("marginals", "build", "all.csv", *options, "--out", "all.renyi")
+    exact = [name.replace("-out", "") for name in names]
+    good("marginals", "merge", *exact, "--out", "exact.renyi")
+    assert renyi.Marginals.load("exact.renyi") == renyi.Marginals.load("all.renyi")
+    good("marginals", "merge", *names, "--out", "pooled.renyi")
+    pooled = renyi.Marginals.load("pooled.renyi")
+    truth = renyi.Marginals.load("all.renyi")
+    assert (pooled.uncertainty.low <= truth.counts).all()
+    assert (truth.counts <= pooled.uncertainty.high).all()
+    good("fit", "pooled.renyi", "--rule", "sharp", "--out", "pooled")
+    model = renyi.RenyiClassifier.load("pooled.json")
+    bound = model.certificate_.bounds["sharp"]
+    assert model.certificate_.basis == "intervals"
+    assert renyi.certify(model.scorecard_, truth).bounds["sharp"] <= bound < 0.3
