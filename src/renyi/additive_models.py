@@ -41,7 +41,7 @@ from renyi.encoding.columns import (
 from renyi.encoding.encoder import Encoder
 from renyi.encoding.recoding import codes_in
 from renyi.encoding.rules import check_class_list, label_levels
-from renyi.scorer import Scorer
+from renyi.rules import Scorer
 from renyi.solvers.calibration import LOG_ODDS, MARGIN, Calibration
 
 if TYPE_CHECKING:

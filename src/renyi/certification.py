@@ -62,8 +62,8 @@ from renyi.marginals.file import DataDigest, class_digest
 from renyi.marginals.marginals import Marginals
 from renyi.marginals.uncertainty import Noise
 from renyi.robust.interval_bounds import interval_bounds, interval_rules
+from renyi.rules import Scorer
 from renyi.scorecard import Match, Scorecard, scorecard_of, scorer_of
-from renyi.scorer import Scorer
 from renyi.validation import InputError, check_choice, check_time_limit
 
 if TYPE_CHECKING:
@@ -131,11 +131,6 @@ def certificate(
         class_scores=scores,
         **warning_fields(warned),
     )
-
-
-def is_uncertain(m: Marginals) -> bool:
-    """Whether some counts are known to intervals, or have noise."""
-    return is_interval(m) or m.uncertainty is not None
 
 
 def uncertain_certificate(
@@ -307,7 +302,7 @@ def certify(
     _check_level(m, level)
     current, m = _closed(model, card, m, time_limit, confidence)
     deadline = Deadline(time_limit)
-    if is_uncertain(m):  # all levels are one
+    if not m.is_exact:  # all levels are one
         return current
     if level != "closed":
         share = 1.0 if level == "lp" else _SHARE
@@ -431,7 +426,7 @@ def _closed(
     m = match.marginals
     check_possible(m)
     rule = getattr(model, "rule", "map")
-    if is_uncertain(m):
+    if not m.is_exact:
         limits = (time_limit, confidence)
         return uncertain_certificate(card, match, rule, (), *limits, whole), m
     own: Certificate | None = getattr(model, "certificate_", None)

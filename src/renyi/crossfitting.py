@@ -35,9 +35,8 @@ from renyi.certification import Warned, majority_of, of_unseen_rows
 from renyi.counting.sparse_counts import is_sparse
 from renyi.encoding import rules as column_rules
 from renyi.encoding.encoder import Encoder, check_usable
-from renyi.encoding.rows import TrainingRows, take_rows
+from renyi.encoding.rows import TrainingRows, take_rows, target_column
 from renyi.fitting.record import Fit, restored
-from renyi.fitting.rows import target_column
 from renyi.fitting.settings import Seed, Settings
 from renyi.fitting.training import fit_counts, fit_rows
 from renyi.marginals.marginals import Marginals

@@ -1,4 +1,9 @@
-r"""Rules: from estimates t(x) of the class probabilities to a decision.
+r"""Scorers and rules: from the scores of a row to estimates, and to a decision.
+
+A scorecard or a kernel gives every class y a score s_y (`Scorer`), and ``t_y = 1/K +
+s_y`` estimates P(y|x). For two classes s_0 = −s_1, so one score is enough. A
+calibration turns scores into probabilities. It may change decisions. Then the rule map
+uses the scores of the model `mapped`.
 
 For K classes and any t, with q = ‖t‖² (K = 2 is the paper's case):
 
@@ -14,19 +19,24 @@ from any class indicator, so it never weakens a guarantee.
 
 from __future__ import annotations
 
+import math
 import numbers
-from typing import Any
+from dataclasses import replace
+from typing import Any, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from renyi.solvers.calibration import softmax
+from renyi.encoding.columns import Label
+from renyi.encoding.encoder import Encoder
+from renyi.solvers.calibration import Calibration, softmax
 from renyi.validation import check_choice
 
 Floats = NDArray[np.float64]
 Seed = int | np.random.RandomState | None
 Keys = NDArray[np.uint64]
 Places = NDArray[np.intp]
+Model = TypeVar("Model", bound="Scorer")
 
 RULES = ("map", "renyi", "sharp")
 _LARGE = 1e6
@@ -148,3 +158,74 @@ def _mix(x: Keys) -> Keys:
     x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return x ^ (x >> np.uint64(31))
+
+
+# ---- what scores rows
+
+
+class Scorer:
+    """What scores rows: how its scores become estimates and probabilities."""
+
+    encoder: Encoder
+    classes: tuple[Label, ...]
+    intercept: Floats
+    counts: NDArray[Any]
+    target: str | None
+    calibration: Calibration | None
+
+    @property
+    def n_classes(self) -> int:
+        """Number of classes."""
+        return len(self.classes)
+
+    @property
+    def order(self) -> int:
+        """Number of columns in a feature."""
+        return self.encoder.order
+
+    @property
+    def mapped(self) -> Self:
+        """The model whose largest score decides, which may be this one."""
+        raise NotImplementedError
+
+    def scores(self, codes: NDArray[Any]) -> Floats:
+        """Return the scores (rows × 1 or K) of codes made by the encoder."""
+        raise NotImplementedError
+
+    def per_class(self, values: Floats) -> Floats:
+        """Return one column per class; for two classes, x becomes [−x, x]."""
+        return np.hstack([-values, values]) if self.n_classes == 2 else values
+
+    def estimates(self, codes: NDArray[Any]) -> Floats:
+        """Return the estimates t of class probabilities, which may leave [0, 1]."""
+        return self.per_class(self.scores(codes)) + 1 / self.n_classes
+
+    def of_rule(self, rule: str) -> Self:
+        """Return the model whose estimates a rule uses."""
+        return self.mapped if rule == "map" else self
+
+    def probabilities(self, codes: NDArray[Any]) -> Floats:
+        """Return the class probabilities of codes: calibrated, or the nearest to t."""
+        return self.probabilities_at(self.mapped.estimates(codes))
+
+    def probabilities_at(self, t: Floats) -> Floats:
+        """Return the class probabilities for the estimates t of the rule map."""
+        c = self.calibration
+        return project(t) if c is None else logistic(t, c.factor(self.n_classes))
+
+
+def threshold_at(model: Scorer, odds: float) -> float:
+    """Return the score above which the second class is likelier at changed odds.
+
+    The score is that of the model `mapped`; `odds` is the factor on the odds of the
+    second class.
+    """
+    if model.calibration is None:
+        return 1 / (1 + odds) - 0.5
+    return -math.log(odds) / float(model.calibration.slope)
+
+
+def moved_to(model: Model, odds: float) -> Model:
+    """Return the model whose threshold at these odds is 0."""
+    start = model.intercept - threshold_at(model, odds)
+    return replace(model, intercept=start)  # type: ignore[type-var]

@@ -33,8 +33,8 @@ from renyi.encoding import recoding
 from renyi.encoding.columns import Label
 from renyi.encoding.encoder import Encoder
 from renyi.files import read_json, valid, write_json
+from renyi.rules import Scorer
 from renyi.scorecard_file import FORMAT, VERSION
-from renyi.scorer import Scorer
 from renyi.solvers.calibration import Calibration, of_slope
 from renyi.validation import InputError
 

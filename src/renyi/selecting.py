@@ -31,10 +31,9 @@ from numpy.typing import NDArray
 from renyi.certificates.text import SELECTED
 from renyi.correlation import hgr_lower_bound
 from renyi.encoding.encoder import Encoder
-from renyi.encoding.rows import TrainingRows
+from renyi.encoding.rows import TrainingRows, has_names
 from renyi.encoding.tuples import TupleEncoder, features_text
 from renyi.fitting.record import Fit
-from renyi.fitting.rows import has_names
 from renyi.fitting.settings import Seed, Settings
 from renyi.fitting.training import check_counts, fit_counts, fit_rows
 from renyi.formatting import rounded_up

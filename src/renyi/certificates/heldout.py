@@ -73,8 +73,8 @@ from renyi.encoding import recoding
 from renyi.encoding import rules as column_rules
 from renyi.encoding.columns import label_text
 from renyi.formatting import either
+from renyi.rules import Scorer
 from renyi.scorecard import Scorecard, class_points
-from renyi.scorer import Scorer
 from renyi.solvers.calibration import of_slope
 from renyi.validation import InputError, check_share
 

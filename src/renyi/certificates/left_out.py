@@ -19,8 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from renyi.encoding.columns import label_text
-from renyi.rules import rule_proba
-from renyi.scorer import Scorer
+from renyi.rules import Scorer, rule_proba
 from renyi.solvers.metrics import log_losses
 from renyi.solvers.ridge import LeftOut
 

@@ -33,9 +33,8 @@ from renyi.encoding.rows import TrainingRows
 from renyi.encoding.tuples import Pairs
 from renyi.files import MARGINALS, same_file
 from renyi.fitting.record import Fit
-from renyi.fitting.rows import uses_rows, weight_notes
 from renyi.fitting.settings import Settings
-from renyi.fitting.training import fit_counts, fit_rows
+from renyi.fitting.training import fit_counts, fit_rows, uses_rows, weight_notes
 from renyi.formatting import (
     WIDTH,
     number_of,

@@ -23,17 +23,21 @@ from renyi.encoding.columns import (
     Levels,
     TableLike,
     check_column,
+    numbered_names,
 )
-from renyi.encoding.encoder import Encoder, target_encoder
+from renyi.encoding.encoder import Encoder, check_usable, target_encoder
 from renyi.encoding.rules import (
     NO_ROWS,
+    check_class_labels,
     check_features,
     check_names,
     check_sample_weight,
     check_target,
     counted_rows,
+    distinct,
     no_counted_rows_error,
     no_target_error,
+    target_name,
 )
 from renyi.encoding.tuples import Interactions, TupleEncoder, encoder_of_order
 from renyi.warnings import warn_dropped
@@ -299,3 +303,37 @@ def has_few_rows(
 ) -> bool | NDArray[np.bool_]:
     """Return whether rows are too few for a bound to say much about new ones."""
     return n <= 2 * n_indicators
+
+
+# ---- rows with classes as an array
+
+
+def encoded_rows(
+    table: object,
+    labels: NDArray[Any],
+    weights: Floats | None,
+    encoder: Encoder,
+    y: object,
+) -> TrainingRows:
+    """Return a table as codes of an encoder that learned from it.
+
+    `labels` are the classes as an array, of which `y` may know the name.
+    """
+    classes, y_codes = distinct(labels)
+    check_class_labels(classes, encoder.missing)
+    encoder, codes = encoder.fit_transform(table, weights)
+    check_usable(encoder)
+    target = target_column(y, encoder, classes)
+    return TrainingRows(encoder, target, codes, y_codes, weights)
+
+
+def target_column(y: object, encoder: Encoder, classes: NDArray[Any]) -> Column:
+    """Return the target as a column, with a name that no feature has."""
+    name = target_name(y, encoder.input_names)
+    return Column(name, Levels("label", tuple(classes.tolist())))
+
+
+def has_names(encoder: Encoder) -> bool:
+    """Whether the columns have names, and not the numbers of an array's columns."""
+    names = tuple(encoder.input_names)
+    return names != numbered_names(len(names))

@@ -19,13 +19,19 @@ from renyi.certificates.record import Certificate
 from renyi.encoding import rules as column_rules
 from renyi.encoding.arrays import as_table
 from renyi.encoding.encoder import Encoder, check_usable
-from renyi.encoding.rows import RowSample, TrainingRows, take_rows
+from renyi.encoding.rows import (
+    RowSample,
+    TrainingRows,
+    encoded_rows,
+    has_names,
+    take_rows,
+    target_column,
+)
 from renyi.encoding.tuples import Interactions, encoder_of_order
 from renyi.estimators import model_file
 from renyi.fitting.record import Fit
-from renyi.fitting.rows import encoded_rows, has_names, target_column, uses_rows
 from renyi.fitting.settings import ClassWeight, Seed, Settings
-from renyi.fitting.training import fit_counts, fit_rows
+from renyi.fitting.training import fit_counts, fit_rows, uses_rows
 from renyi.marginals.consistency import class_pairs
 from renyi.marginals.file import DataDigest
 from renyi.marginals.marginals import Marginals, count_rows

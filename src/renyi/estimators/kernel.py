@@ -18,10 +18,10 @@ from renyi.certificates.left_out import error_interval
 from renyi.certificates.record import Certificate
 from renyi.encoding.arrays import as_table
 from renyi.encoding.encoder import Encoder
+from renyi.encoding.rows import encoded_rows
 from renyi.estimators import model_file
 from renyi.estimators.classifier import checked_rows, with_accepted_input
 from renyi.fitting.kernel import KernelCard, KernelFit, KernelSettings, fit_kernel
-from renyi.fitting.rows import encoded_rows
 from renyi.fitting.settings import ClassWeight, Seed
 from renyi.marginals.file import DataDigest
 from renyi.solvers.ridge import AlphaChoice

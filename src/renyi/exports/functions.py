@@ -31,8 +31,8 @@ from renyi.encoding.columns import Column, Label, label_text
 from renyi.encoding.encoder import Encoder
 from renyi.encoding.rules import missing_numbers, missing_texts
 from renyi.encoding.tuples import TupleEncoder
+from renyi.rules import moved_to, threshold_at
 from renyi.scorecard import Scorecard
-from renyi.scorer import moved_to, threshold_at
 from renyi.validation import InputError
 
 _LARGEST = 2**53  # largest integer that is exact in JavaScript

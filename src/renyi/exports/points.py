@@ -16,8 +16,8 @@ from renyi.counting.onehot import offsets
 from renyi.encoding.columns import MISSING_TEXT, OTHER, RARE, START, label_text
 from renyi.exports.functions import check_odds
 from renyi.formatting import csv_text, percent, point_digits, printable
+from renyi.rules import moved_to
 from renyi.scorecard import by_importance, class_points
-from renyi.scorer import moved_to
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -31,12 +31,11 @@ from renyi.encoding.encoder import Encoder
 from renyi.encoding.rows import SAMPLE, TrainingRows
 from renyi.files import NUMBER, check_fields, finite_numbers
 from renyi.fitting.record import odds_at
-from renyi.fitting.rows import weighed_rows, weight_notes
 from renyi.fitting.settings import Settings, check_calibration
-from renyi.fitting.training import FOLD_ROWS, FOLDS
+from renyi.fitting.training import FOLD_ROWS, FOLDS, weighed_rows, weight_notes
 from renyi.marginals.file import DataDigest, class_digest
+from renyi.rules import Scorer, moved_to, threshold_at
 from renyi.scorecard import Scorecard
-from renyi.scorer import Scorer, moved_to, threshold_at
 from renyi.solvers import calibration as maps
 from renyi.solvers import ridge, ridge_kernel
 from renyi.solvers.calibration import Calibration, of_slope

@@ -32,7 +32,6 @@ from renyi.certificates.record import Certificate
 from renyi.certification import (
     Warned,
     certificate,
-    is_uncertain,
     uncertain_certificate,
 )
 from renyi.encoding import rules as column_rules
@@ -40,8 +39,8 @@ from renyi.encoding.encoder import Encoder
 from renyi.fitting.settings import Seed, Settings
 from renyi.marginals.file import DataDigest, class_digest
 from renyi.marginals.marginals import Marginals
+from renyi.rules import moved_to, threshold_at
 from renyi.scorecard import Scorecard
-from renyi.scorer import moved_to, threshold_at
 from renyi.solvers import calibration as maps
 from renyi.solvers import ridge
 from renyi.solvers.calibration import Calibration, PairMoments
@@ -308,7 +307,7 @@ class Fit:
             return self.stored_certificate.of_rule(self.rule)
         notes = self.notes
         m = self.marginals_
-        if m is not None and is_uncertain(m):
+        if m is not None and not m.is_exact:
             card = self.scorecard_
             return uncertain_certificate(card, card.match(m), self.rule, notes)
         if self.settings.class_weight is not None:

@@ -51,7 +51,8 @@ class Settings:
         """Raise ValueError if a parameter is not valid."""
         check_choice("rule", self.rule, rules.RULES)
         check_whole("order", self.order, 1)
-        check_interactions(self.interactions, self.order)
+        if self.interactions is not None:
+            check_interactions(self.interactions, self.order)
         ridge.check_alpha(self.alpha)
         check_choice("objective", self.objective, OBJECTIVES)
         plain = self.class_weight is None and self.fit_intercept

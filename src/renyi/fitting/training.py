@@ -16,14 +16,20 @@ from numpy.typing import NDArray
 from renyi.certificates import text
 from renyi.certificates.intervals import KnownTables
 from renyi.certificates.noise import NoisyTables, noisy_tables
-from renyi.certification import Warned, is_uncertain
+from renyi.certification import Warned
 from renyi.counting import sparse_counts
 from renyi.counting.onehot import lookup_sum, offsets
 from renyi.counting.sparse_counts import Table
 from renyi.encoding import rules as column_rules
 from renyi.encoding.columns import Label
 from renyi.encoding.encoder import Encoder, check_usable
-from renyi.encoding.rows import SAMPLE, RowSample, TrainingRows, in_tuples
+from renyi.encoding.rows import (
+    SAMPLE,
+    RowSample,
+    TrainingRows,
+    has_names,
+    in_tuples,
+)
 from renyi.encoding.tuples import (
     MAX_TUPLES,
     check_pairs_to_choose,
@@ -31,7 +37,6 @@ from renyi.encoding.tuples import (
     same_pairs,
 )
 from renyi.fitting.record import Fit, FoldScores, ScoredRows
-from renyi.fitting.rows import has_names, weighed_rows, weight_notes
 from renyi.fitting.settings import WEIGHING, Settings, check_calibration
 from renyi.marginals.consistency import check_possible, class_pairs
 from renyi.marginals.marginals import Marginals, count_rows
@@ -212,7 +217,7 @@ def _fit_primal(
     """Fit from marginals; `rows` serve to leave out, a sample to calibrate."""
     K = len(m.classes)
     check_calibration(settings, K, sample is not None)
-    if is_uncertain(m):
+    if not m.is_exact:
         return _fit_uncertain(m, settings, notes)
     classes = column_rules.class_array(m.classes)
     # Weights that sum to 1 leave m.n = 1: rows are counted, where there are any.
@@ -425,3 +430,44 @@ def _scorecard(
         z = z[:, 0]
         intercept = intercept[0]
     return Scorecard(encoder, classes, z, np.asarray(intercept), counts, target)
+
+
+# ---- rows, weighed
+
+
+def uses_rows(
+    n: float, effective_n: float, n_indicators: int, n_classes: int, settings: Settings
+) -> bool:
+    """Whether n rows contain more than their counts do, for this training."""
+    few = n < n_indicators
+    return few or ridge.worthwhile(effective_n, n_indicators, n_classes, settings.alpha)
+
+
+def weight_notes(rows: TrainingRows) -> tuple[Warned, ...]:
+    """Return the warning about weights that count as many more rows, if they do."""
+    n = len(rows.y)
+    total = float(rows.weights.sum())
+    return (("sample-weight", text.sample_weight(n, total)),) if total > 2 * n else ()
+
+
+def weighed_rows(
+    rows: TrainingRows,
+    settings: Settings,
+    classes: NDArray[Any],
+    m: Marginals | None = None,
+) -> ridge.Rows:
+    """Return rows, or a sample of those with the marginals m, with their weights."""
+    sizes = rows.encoder.columns.sizes
+    K = len(classes)
+    factors = rows.encoder.factors(rows.codes) if m is None else None
+    if settings.weighting is None and rows.sample_weight is None:
+        return ridge.Rows(rows.codes, sizes, rows.y, K, factors=factors)
+    mass = rows.weights
+    if m is None:
+        counts = np.bincount(rows.y, mass, minlength=K).astype(np.float64)
+    else:
+        counts = m.class_probabilities * m.n
+    factor = settings.class_factors(classes, counts)[rows.y]
+    # A weight below 1 is a row by itself, a larger one several copies of a row.
+    unit = np.minimum(mass, 1.0) * factor
+    return ridge.Rows(rows.codes, sizes, rows.y, K, mass * factor, mass, unit, factors)

@@ -145,6 +145,11 @@ class Marginals:
         return tuple(name for name in self.columns.names if name != self.target)
 
     @property
+    def is_exact(self) -> bool:
+        """Whether all counts are exact: none is hidden, rounded, noisy or absent."""
+        return self.uncertainty is None and not self.absent
+
+    @property
     def encoder(self) -> Encoder:
         """The fitted encoder of the features."""
         columns = self.columns.take(self.columns.places(self.feature_names))
