@@ -162,7 +162,7 @@ def _pairs(X: pd.DataFrame, y: pd.Series) -> Trained:
 
 def _every_order(X: pd.DataFrame, y: pd.Series) -> Trained:
     clf = renyi.KernelRenyiClassifier().fit(X, y)
-    return Trained(clf.predict_proba, clf.loo_risk_)
+    return Trained(clf.predict_proba, clf.certificate_.loo_risk)
 
 
 def _trees(X: pd.DataFrame, y: pd.Series) -> Trained:

@@ -164,6 +164,15 @@ def test_parts_add_up_to_the_score(fitted):
         assert clf.explain(unseen)["a"].abs().max() < 1e-9
 
 
+@pytest.mark.parametrize("columns", ["a", "abcdef"])
+def test_a_row_of_unseen_labels_gets_the_mean_score(columns):
+    X, y = table(60)
+    clf = KernelRenyiClassifier(rho=0.5, alpha=0.1).fit(X[[*columns]], y)
+    unseen = X[[*columns]][:2].assign(**dict.fromkeys(columns, "new"))
+    mean = clf.explain(unseen)["intercept"]
+    np.testing.assert_allclose(clf.decision_function(unseen), mean, atol=1e-9)
+
+
 def test_interaction_names_what_is_wrong(fitted):
     clf, _, _ = fitted
     with pytest.raises(ValueError, match="no column 'z'"):

@@ -104,7 +104,7 @@ class KernelRenyiClassifier(ClassifierMixin, BaseEstimator):
 
     Notes
     -----
-    Guide: :doc:`/orders`. The code for GPUs has not been run on a GPU.
+    Guide: :doc:`/orders`.
 
     Examples
     --------

@@ -453,12 +453,12 @@ def fit_kernel(rows: TrainingRows, settings: KernelSettings) -> KernelFit:
     )
     risk, error = solution.held_out.at(0)
     method = "loo" if settings.alpha == "auto" else "given"
-    found = AlphaChoice(method, solution.alpha, risk, error)
+    alpha_choice = AlphaChoice(method, solution.alpha, risk, error)
     notes = _notes(rows, left_out, landmarks)
     return KernelFit(
         settings,
         card,
-        found,
+        alpha_choice,
         _certificate(card, counts, rows.effective_n, left_out, risk, notes),
         class_digest(card.encoder.columns, card.classes, counts, _total(card, counts)),
         left_out_details=left_out_details(left_out, card, "map"),

@@ -140,7 +140,7 @@ def kernel_blocks(
     step = max(_ROWS, _CELLS // max(1, others.shape[1]))
     for start in range(0, rows.shape[1], step):
         block = slice(start, start + step)
-        value = xp.zeros((len(rows[0, block]), others.shape[1]))
+        value = xp.zeros((min(step, rows.shape[1] - start), others.shape[1]))
         for table, own in zip(tables, members, strict=True):
             part = table[differences(xp, rows[:, block], others, own)]
             value += part + value * part  # (1 + x)(1 + y) − 1, without cancellation
