@@ -476,7 +476,7 @@ def search(
     """Return the best Λ of each kernel by left-out risk, the best kernel first.
 
     A total penalty Λ suits a sample of the rows as well as all of them; one may be
-    given. Of equal risks, the earlier kernel and the larger Λ win.
+    given. Of equal risks, up to rounding, the earlier kernel and the larger Λ win.
     """
     choices = []
     alphas = ALPHAS if penalty is None else np.array([penalty / groups.total])
@@ -487,7 +487,8 @@ def search(
         own = float(alphas[best]) * groups.total
         error = held_out.at(best)[1]
         choices.append(Choice(kernel, own, float(risks[best]), error))
-    return sorted(choices, key=lambda choice: choice.risk)
+    equal = min(choice.risk for choice in choices) * (1 + 1e-9)
+    return sorted(choices, key=lambda choice: max(choice.risk, equal))
 
 
 def refined(xp: Module, system: System, penalty: float) -> Solution:
