@@ -33,8 +33,8 @@ from renyi.estimators.classifier import (
     chosen_encoder,
     classifier_of,
     settings_of,
-    with_accepted_input,
 )
+from renyi.estimators.trained import with_accepted_input
 from renyi.fitting.record import Fit
 from renyi.fitting.settings import Seed
 from renyi.marginals.marginals import Marginals
