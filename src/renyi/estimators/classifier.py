@@ -6,7 +6,6 @@ An estimator validates its input, calls `renyi.fitting`, and stores one `Fit`.
 from __future__ import annotations
 
 import numbers
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
@@ -28,7 +27,7 @@ from renyi.encoding.rows import (
 )
 from renyi.encoding.tuples import Interactions, encoder_of_order
 from renyi.estimators import model_file
-from renyi.estimators.trained import TableClassifier, TrainedClassifier
+from renyi.estimators.trained import TableClassifier, TrainedClassifier, take_names
 from renyi.fitting.record import Fit
 from renyi.fitting.settings import ClassWeight, Seed, Settings
 from renyi.fitting.training import fit_counts, fit_rows, uses_rows
@@ -200,15 +199,7 @@ class CountsClassifier(TableClassifier):
     def _take_columns(self, m: Marginals) -> None:
         """Store the marginals' classes and columns, with names if there are any."""
         self.classes_ = column_rules.class_array(m.classes)
-        self._take_names(m.encoder.input_names, has_names(m.encoder))
-
-    def _take_names(self, names: Sequence[str], named: bool) -> None:
-        """Store the number of columns, and their names if the table has any."""
-        self.n_features_in_ = len(names)
-        if named:
-            self.feature_names_in_ = np.array(names, object)
-        elif hasattr(self, "feature_names_in_"):  # from an earlier fit
-            del self.feature_names_in_
+        take_names(self, m.encoder, has_names(m.encoder))
 
     # ---- rows to codes
 
@@ -693,6 +684,6 @@ def classifier_of(
     if clf.encoder is None:
         clf.encoder = fit.encoder_.single.settings()
     clf.classes_ = fit.classes_ if classes is None else classes
-    clf._take_names(fit.encoder_.input_names, fit.named)
+    take_names(clf, fit.encoder_, fit.named)
     clf._store(fit)
     return clf

@@ -18,7 +18,7 @@ from renyi.encoding.encoder import Encoder
 from renyi.encoding.rows import encoded_rows
 from renyi.estimators import model_file
 from renyi.estimators.classifier import checked_rows
-from renyi.estimators.trained import TrainedClassifier
+from renyi.estimators.trained import TrainedClassifier, take_names
 from renyi.fitting.kernel import KernelCard, KernelFit, KernelSettings, fit_kernel
 from renyi.fitting.settings import ClassWeight, Seed
 
@@ -296,11 +296,8 @@ def kernel_classifier_of(
 ) -> KernelRenyiClassifier:
     """Store a trained model and its settings in a classifier, and return that."""
     clf.set_params(**{name: getattr(fit.settings, name) for name in _SETTINGS})
-    names = fit.encoder_.input_names
     clf.encoder = fit.encoder_.settings()
     clf.classes_ = fit.classes_
-    clf.n_features_in_ = len(names)
-    if fit.named:
-        clf.feature_names_in_ = np.array(names, object)
+    take_names(clf, fit.encoder_, fit.named)
     clf.fit_ = fit
     return clf

@@ -32,6 +32,14 @@ def with_accepted_input(tags: Tags) -> Tags:
     return tags
 
 
+def take_names(estimator: BaseEstimator, encoder: Encoder, named: bool) -> None:
+    """Store the number of columns, and their names if the table had any."""
+    estimator.n_features_in_ = len(encoder.input_names)
+    estimator.__dict__.pop("feature_names_in_", None)  # from an earlier fit
+    if named:
+        estimator.feature_names_in_ = np.array(encoder.input_names, object)
+
+
 class TableClassifier(ClassifierMixin, BaseEstimator):
     """Base of the classifiers of tables: their cells are coded by `encoder_`."""
 

@@ -62,7 +62,6 @@ LANDMARKS = 2_000
 _BETTER = 0.99  # of the risk of half the landmarks: with less, more would help
 DEVICES = ("cpu", "cuda")
 ORDERS = ("single columns", "pairs", "triples", "more")
-CONTAINS_ROWS = "The model file contains the categories of {} training rows."
 
 
 @dataclass(frozen=True)
