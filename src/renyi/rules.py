@@ -22,6 +22,7 @@ from __future__ import annotations
 import math
 import numbers
 from dataclasses import replace
+from functools import cached_property
 from typing import Any, Self, TypeVar
 
 import numpy as np
@@ -29,7 +30,7 @@ from numpy.typing import NDArray
 
 from renyi.encoding.columns import Label
 from renyi.encoding.encoder import Encoder
-from renyi.solvers.calibration import Calibration, softmax
+from renyi.solvers.calibration import Calibration, of_slope, softmax
 from renyi.validation import check_choice
 
 Floats = NDArray[np.float64]
@@ -183,9 +184,19 @@ class Scorer:
         """Number of columns in a feature."""
         return self.encoder.order
 
-    @property
+    @cached_property
     def mapped(self) -> Self:
         """The model whose largest score decides, which may be this one."""
+        c = self.calibration
+        if c is None or not c.moves_decisions:
+            return self
+        model = self._multiplied(c.slope) if c.by_class else self
+        start = np.asarray(c.of(self.intercept))
+        left = None if c.by_class else of_slope(float(c.slope))
+        return _changed(model, intercept=start, calibration=left)
+
+    def _multiplied(self, slope: Floats) -> Self:
+        """Return the model of K classes with its points times a matrix (K × K)."""
         raise NotImplementedError
 
     def scores(self, codes: NDArray[Any]) -> Floats:
@@ -227,5 +238,18 @@ def threshold_at(model: Scorer, odds: float) -> float:
 
 def moved_to(model: Model, odds: float) -> Model:
     """Return the model whose threshold at these odds is 0."""
-    start = model.intercept - threshold_at(model, odds)
-    return replace(model, intercept=start)  # type: ignore[type-var]
+    return _changed(model, intercept=model.intercept - threshold_at(model, odds))
+
+
+def moved_probabilities(model: Scorer, codes: NDArray[Any], odds: float) -> Floats:
+    """Return the class probabilities of codes at changed odds of the second class."""
+    moved = moved_to(model, odds)
+    if model.calibration is not None:
+        return moved.probabilities(codes)
+    best = decide(moved.estimates(codes))
+    return reweighted(model.probabilities(codes), odds, best)
+
+
+def _changed(model: Model, **fields: Any) -> Model:
+    """Return the model with other fields: every scorer is a frozen record."""
+    return replace(model, **fields)  # type: ignore[type-var]

@@ -35,7 +35,7 @@ from renyi.encoding.encoder import Encoder
 from renyi.files import read_json, valid, write_json
 from renyi.rules import Scorer
 from renyi.scorecard_file import FORMAT, VERSION
-from renyi.solvers.calibration import Calibration, of_slope
+from renyi.solvers.calibration import Calibration
 from renyi.validation import InputError
 
 if TYPE_CHECKING:
@@ -290,19 +290,10 @@ class Scorecard(Scorer):
         tables, starts = self.tables
         return lookup_sum(codes, tables, starts) + self.intercept
 
-    @cached_property
-    def mapped(self) -> Scorecard:
-        """The scorecard whose largest score decides, which may be this one."""
-        c = self.calibration
-        if c is None or not c.moves_decisions:
-            return self
-        if not c.by_class:
-            start = np.asarray(self.intercept + c.shift)
-            return replace(self, intercept=start, calibration=of_slope(float(c.slope)))
-        z = self.z @ c.slope
-        start = c.of(self.intercept)
-        unseen = None if self.unseen is None else self.unseen @ c.slope
-        return replace(self, z=z, intercept=start, unseen=unseen, calibration=None)
+    def _multiplied(self, slope: Floats) -> Scorecard:
+        """Return the scorecard of K classes with its points times a matrix (K × K)."""
+        unseen = None if self.unseen is None else self.unseen @ slope
+        return replace(self, z=self.z @ slope, unseen=unseen)
 
     def match(self, m: Marginals) -> Match:
         """Return the points of every category of the marginals.

@@ -14,6 +14,7 @@ from renyi import Certificate, CrossFitClassifier, Marginals, RenyiClassifier, r
 from renyi.certificates import heldout
 from renyi.datasets import load, random_joint
 from support.joints import marginal_constraints, outcomes, worst_case
+from support.repeats import in_full
 from support.scorings import SLACK
 
 # ---- every sample there is
@@ -97,23 +98,22 @@ def test_exact_share_of_failures(halves, method, rule, confidence=0.5):
 # ---- simulated
 
 
-def check(n, K, order, runs, confidence=0.95):
+# At most 77 of 1,000 runs may fail. A failure rate of 10 %, which a level of 5 % in
+# each half (instead of 2.5 %) would allow, is detected with probability 0.99.
+FULL = [
+    (n, K, order, 1000, 0.95)
+    for n, order in [(50, 1), (1000, 1), (5000, 1), (200, 2)]
+    for K in (2, 4)
+]
+
+
+@pytest.mark.parametrize(
+    ("n", "K", "order", "runs", "confidence"), in_full([(50, 2, 1, 15, 0.5)], FULL)
+)
+def test_coverage(n, K, order, runs, confidence):
     found = simulate(n, K, order, runs, confidence)
     most = binom.ppf(0.9999, runs, 1 - confidence)
     assert all(count <= most for count in found.values()), found
-
-
-def test_coverage():
-    check(50, 2, 1, 15, 0.5)
-
-
-@pytest.mark.long
-@pytest.mark.parametrize(("n", "order"), [(50, 1), (1000, 1), (5000, 1), (200, 2)])
-@pytest.mark.parametrize("K", [2, 4])
-def test_coverage_in_full(n, K, order):
-    # At most 77 of 1,000 runs may fail. A failure rate of 10 %, which a level of 5 % in
-    # each half (instead of 2.5 %) would allow, is detected with probability 0.99.
-    check(n, K, order, 1000)
 
 
 # ---- what the bounds cover

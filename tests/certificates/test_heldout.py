@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from itertools import product
 
 import numpy as np
 import pandas as pd
@@ -20,7 +21,7 @@ from support.joints import (
     worst_case,
     worst_distribution,
 )
-from support.repeats import few
+from support.repeats import in_full
 from support.scorings import (
     CASES,
     MODELS,
@@ -84,7 +85,14 @@ def not_too_many(failures, simulations, confidence):
     return failures <= binom.ppf(0.9999, simulations, 1 - confidence)
 
 
-def check_coverage(n, simulations, confidence):
+@pytest.mark.parametrize(
+    ("n", "simulations", "confidence"),
+    in_full(
+        [(50, 200, 0.9), (2000, 200, 0.9)],
+        product([50, 200, 2000], [2000], [0.8, 0.95]),
+    ),
+)
+def test_coverage(n, simulations, confidence):
     rng = np.random.default_rng(n)
     failures = dict.fromkeys(("gamma", "map", "sampled"), 0)
     for _ in range(simulations):
@@ -107,19 +115,11 @@ def check_coverage(n, simulations, confidence):
     assert not_too_many(failures["sampled"], simulations, confidence)
 
 
-@pytest.mark.parametrize("n", few(2, [50, 2000, 200]))
-def test_coverage(n):
-    check_coverage(n, 200, 0.9)
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("confidence", [0.8, 0.95])
-@pytest.mark.parametrize("n", [50, 200, 2000])
-def test_coverage_in_full(n, confidence):
-    check_coverage(n, 2000, confidence)
-
-
-def check_means(n, simulations, confidence):
+@pytest.mark.parametrize(
+    ("n", "simulations"),
+    in_full(product([50, 200, 2000], [200]), product([50, 200, 2000], [2000])),
+)
+def test_coverage_of_rare_events(n, simulations, confidence=0.9):
     """Rare large values are the hardest: the sample often holds none of them."""
     rng = np.random.default_rng(n)
     for p in (0.3 / n, 1 / n, 3 / n, 0.5):
@@ -132,17 +132,6 @@ def check_means(n, simulations, confidence):
         upper = [heldout.clopper_pearson(int(k), n, confidence) for k in errors]
         failures = np.sum(np.array(upper) < p)
         assert not_too_many(failures, simulations, confidence)
-
-
-@pytest.mark.parametrize("n", [50, 200, 2000])
-def test_coverage_of_rare_events(n):
-    check_means(n, 200, 0.9)
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("n", [50, 200, 2000])
-def test_coverage_of_rare_events_in_full(n):
-    check_means(n, 2000, 0.9)
 
 
 @pytest.mark.parametrize(("K", "seed"), [(2, 0), (2, 1), (3, 0), (3, 2)])
@@ -437,7 +426,13 @@ def fitted(K, rng, rule="map"):
             return table, clf.fit(X, y)
 
 
-def check_coverage_of_certify(n, simulations, confidence):
+@pytest.mark.parametrize(
+    ("n", "simulations", "confidence"),
+    in_full(
+        [(50, 100, 0.9), (2000, 100, 0.9)], product([50, 200, 2000], [2000], [0.95])
+    ),
+)
+def test_coverage_of_certify(n, simulations, confidence):
     """Real classifiers, and the truth of the populations the rows come from."""
     rng = np.random.default_rng(n + 1)
     failures = dict.fromkeys(("gamma", "map", "sharp", "sampled"), 0)
@@ -458,17 +453,6 @@ def check_coverage_of_certify(n, simulations, confidence):
     for name in ("gamma", "map", "sharp"):
         assert failures[name] <= (1 - confidence) * simulations, name
     assert not_too_many(failures["sampled"], simulations, confidence)
-
-
-@pytest.mark.parametrize("n", few(2, [50, 2000, 200]))
-def test_coverage_of_certify(n):
-    check_coverage_of_certify(n, 100, 0.9)
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("n", [50, 200, 2000])
-def test_coverage_of_certify_in_full(n):
-    check_coverage_of_certify(n, 2000, 0.95)
 
 
 @pytest.mark.parametrize("K", [2, 3])

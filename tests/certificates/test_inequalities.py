@@ -9,6 +9,7 @@ logistic conditionals.
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import product
 
 import numpy as np
 import pytest
@@ -36,9 +37,11 @@ from support.joints import (
     moments,
     one_hot_outcomes,
     outcomes,
+    second_singular_value,
     worst_case,
     worst_distribution,
 )
+from support.repeats import in_full
 from support.scorings import map_bound
 
 pytest.importorskip("clarabel")
@@ -287,13 +290,6 @@ def test_additive_conditionals_are_separable(sizes, K, seed):
 # ---- maximal correlation
 
 
-def second_singular_value(P):
-    P = P[P.sum(axis=1) > 0][:, P.sum(axis=0) > 0] / P.sum()
-    scaled = P / np.sqrt(np.outer(P.sum(axis=1), P.sum(axis=0)))
-    values = np.linalg.svd(scaled, compute_uv=False)
-    return values[1] if len(values) > 1 else 0.0
-
-
 @given(TWO)
 def test_binary_lemma(table):
     p = table.reshape(-1, 2)
@@ -385,7 +381,13 @@ def test_ridge_objective_certifies_under_noisy_marginals(data, alpha):
     assert certify(card, m).gamma <= certify(card, m_hat).gamma + extra + 1e-9
 
 
-def check_coverage(n, simulations, confidence):
+@pytest.mark.parametrize(
+    ("n", "simulations"),
+    in_full([(50, 40), (2000, 40)], product([50, 200, 2000], [500])),
+)
+def test_heldout_certificates_cover_the_exact_worst_case(
+    n, simulations, confidence=0.9
+):
     """Trained on some rows, certified by others, judged on all of C."""
     rng = np.random.default_rng(n)
     missed, judged = dict.fromkeys(rules.RULES, 0), 0
@@ -404,14 +406,3 @@ def check_coverage(n, simulations, confidence):
             missed[rule] += worst > c.bounds[rule] + SLACK
         judged += 1
     assert max(missed.values()) <= (1 - confidence) * simulations
-
-
-@pytest.mark.parametrize("n", [50, 2000])
-def test_heldout_certificates_cover_the_exact_worst_case(n):
-    check_coverage(n, 40, 0.9)
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("n", [50, 200, 2000])
-def test_heldout_certificates_cover_the_exact_worst_case_in_full(n):
-    check_coverage(n, 500, 0.9)

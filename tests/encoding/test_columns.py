@@ -56,12 +56,6 @@ def test_truths_are_sorted_as_their_texts():
     assert truths.union(other).categories == (3, "(rare)", False, True, "Z")
 
 
-def test_string_none_is_not_missing():
-    column = Column("c", Levels("label", ("None", None)))
-    assert column.places(column).tolist() == [0, 1]
-    assert column.levels.texts == ("None", "(missing)")
-
-
 def test_union_of_numbers_needs_the_same_edges():
     a = Column("age", Levels("number", ("below 3", "from 3"), (3.0,)))
     b = Column("age", Levels("number", ("below 3", "from 3", None), (3.0,)))
@@ -99,11 +93,6 @@ def test_representation_is_short():
 
 
 GOOD = {"kind": "label", "categories": ["a", 1, None]}
-
-
-def test_plain_form_round_trip():
-    assert Levels.from_dict(GOOD) == Levels("label", ("a", 1, None))
-    assert Levels.from_dict(GOOD).to_dict() == GOOD
 
 
 @pytest.mark.parametrize(

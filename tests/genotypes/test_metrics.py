@@ -10,19 +10,12 @@ from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.metrics import log_loss
 
 from renyi.genotypes import metrics as risk
-
-
-def drawn(n, seed=0, ties=True):
-    rng = np.random.default_rng(seed)
-    y = rng.random(n) < 0.4
-    scores = rng.normal(size=n) + y
-    covariates = rng.normal(size=(n, 2)) + 0.5 * y[:, None]
-    return (scores.round(1) if ties else scores), y.astype(int), covariates
+from support.scorings import drawn_scores
 
 
 @pytest.mark.parametrize("with_covariates", [False, True])
 def test_nagelkerke_is_that_of_scikit_learns_regressions(with_covariates):
-    scores, y, covariates = drawn(300)
+    scores, y, covariates = drawn_scores(300)
     n, share = len(y), y.mean()
 
     def r2(X):
@@ -44,7 +37,7 @@ def test_nagelkerke_of_perfect_separation_is_one():
 
 
 def test_observed_r2_adds_to_that_of_covariates():
-    scores, y, covariates = drawn(300)
+    scores, y, covariates = drawn_scores(300)
     both = np.column_stack([covariates, scores])
     fits = [LinearRegression().fit(X, y).score(X, y) for X in (both, covariates)]
     found = risk.observed_r2(scores, y, covariates)

@@ -95,15 +95,6 @@ def test_weights_whose_sum_overflows_are_refused():
             change()
 
 
-def test_weights_move_the_bins_as_repetition_does():
-    rng = np.random.default_rng(0)
-    X = pd.DataFrame({"x": rng.normal(size=200), "k": rng.integers(0, 60, 200)})
-    y, w = rng.integers(0, 2, 200), rng.integers(0, 4, 200)
-    m = Marginals.from_data(X, y, sample_weight=w)
-    again = np.repeat(np.arange(200), w)
-    assert m == Marginals.from_data(X.iloc[again], y[again])
-
-
 def test_two_classes_are_needed_for_dvec():
     m = count([("a", 0, True, c) for c in ("no", "yes", "maybe")])
     with pytest.raises(ValueError, match="'y' has 3. Use F"):

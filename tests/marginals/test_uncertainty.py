@@ -12,6 +12,7 @@ import renyi
 from renyi import files
 from renyi.marginals.arithmetic import with_uncertainty
 from renyi.marginals.uncertainty import Budget, Intervals, Noise
+from support.releases import own_blocks
 
 SIZES = st.lists(st.integers(1, 4), min_size=2, max_size=4)
 
@@ -21,11 +22,6 @@ def random_marginals(seed, sizes, n=60):
     codes = np.column_stack([rng.integers(0, m, n) for m in sizes]).astype(str)
     codes[:, -1] = np.where(codes[:, 0] == codes[:, -1], codes[:, -1], "0")
     return renyi.Marginals.from_data(codes[:, :-1], codes[:, -1])
-
-
-def own_blocks(m):
-    which = np.repeat(np.arange(len(m.columns)), m.columns.sizes)
-    return which[:, None] == which
 
 
 def around(m, width, seed=0):

@@ -15,7 +15,13 @@ from renyi.datasets import load, random_joint
 from renyi.robust import brier_risk, minimax_problem, pairwise_program
 from renyi.solvers import programs
 from support.counted import marginals_of
-from support.joints import marginal_constraints, minimax_error, outcomes, worst_case
+from support.joints import (
+    cells_of,
+    marginal_constraints,
+    minimax_error,
+    outcomes,
+    worst_case,
+)
 
 pytest.importorskip("clarabel")
 pytest.importorskip("highspy")
@@ -39,13 +45,6 @@ def make_table(K, kind, seed):
 
 def gamma_of(m):
     return RenyiClassifier(alpha=0.0).fit_marginals(m).certificate_.gamma
-
-
-def cells_of(frame, table):
-    found = np.zeros(table.shape)
-    codes = frame.drop(columns="probability").astype(int).to_numpy()
-    np.add.at(found, tuple(codes.T), frame["probability"].to_numpy())
-    return found
 
 
 @pytest.mark.parametrize(("K", "kind", "seed"), CASES)

@@ -18,7 +18,7 @@ from renyi.robust.pairwise_program import Bound
 from renyi.robust.piecewise_loss import Losses
 from renyi.solvers.programs import IMPOSSIBLE
 from support.counted import MODELS, make_card, marginals_of
-from support.joints import error, marginal_constraints, outcomes, worst_case
+from support.joints import cells_of, error, marginal_constraints, outcomes, worst_case
 from support.repeats import covering, few
 
 pytest.importorskip("highspy")
@@ -54,14 +54,6 @@ def rule_losing_ties(t, rule):
 def truth(card, table, rule):
     t = card.estimates(outcomes(table.shape[:-1]).T)
     return worst_case(rule_losing_ties(t, rule), *marginal_constraints(table))
-
-
-def cells_of(frame, table):
-    """Probabilities of a result's frame as a table of all outcomes."""
-    found = np.zeros(table.shape)
-    codes = frame.drop(columns="probability").astype(int).to_numpy()
-    np.add.at(found, tuple(codes.T), frame["probability"].to_numpy())
-    return found
 
 
 @pytest.mark.parametrize(("K", "rule", "kind"), covering((2, 3), rules.RULES, KINDS))

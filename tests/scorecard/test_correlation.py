@@ -23,15 +23,13 @@ from renyi.correlation import (
 )
 from renyi.datasets import random_joint
 from support.engines import polars as pl
-from support.joints import marginal_constraints, moments, outcomes, worst_distribution
-
-
-def second_singular_value(P):
-    """The definition, computed without any change of basis."""
-    P = P[P.sum(axis=1) > 0][:, P.sum(axis=0) > 0] / P.sum()
-    scaled = P / np.sqrt(np.outer(P.sum(axis=1), P.sum(axis=0)))
-    values = np.linalg.svd(scaled, compute_uv=False)
-    return values[1] if len(values) > 1 else 0.0
+from support.joints import (
+    marginal_constraints,
+    moments,
+    outcomes,
+    second_singular_value,
+    worst_distribution,
+)
 
 
 def random_table(seed, shape=(5, 4)):

@@ -9,18 +9,11 @@ from scipy.stats import norm
 from sklearn.metrics import roc_auc_score
 
 from renyi.solvers import metrics as risk
-
-
-def drawn(n, seed=0, ties=True):
-    rng = np.random.default_rng(seed)
-    y = rng.random(n) < 0.4
-    scores = rng.normal(size=n) + y
-    covariates = rng.normal(size=(n, 2)) + 0.5 * y[:, None]
-    return (scores.round(1) if ties else scores), y.astype(int), covariates
+from support.scorings import drawn_scores
 
 
 def test_auc_and_delongs_interval_are_those_of_all_pairs():
-    scores, y, _ = drawn(150)
+    scores, y, _ = drawn_scores(150)
     area, low, high = risk.auc(scores, y, 0.9)
     case, control = scores[y == 1], scores[y == 0]
     kernel = (case[:, None] > control) + 0.5 * (case[:, None] == control)

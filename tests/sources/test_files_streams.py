@@ -123,39 +123,6 @@ def test_folder_of_parquet_files(tmp_path: Path) -> None:
     assert Marginals.from_file(tmp_path, target="y") == in_memory(parts)
 
 
-def test_some_columns_and_weights(tmp_path: Path) -> None:
-    table = table_of(2_000)
-    weights = np.random.default_rng(3).integers(0, 4, 2_000) / 2
-    table = table.append_column("w", pa.array(weights))
-    chosen = ["score", "colour", "age"]
-    expected = Marginals.from_data(
-        table.select([*chosen, "y"]), target="y", sample_weight=weights
-    )
-    for ending in (".csv", ".parquet", ".arrow"):
-        path = write(table, tmp_path / f"rows{ending}", 300)
-        m = Marginals.from_file(path, target="y", columns=chosen, weight="w")
-        assert m.feature_names == tuple(chosen)
-        assert m.weighted
-        assert m.columns == expected.columns
-        np.testing.assert_allclose(m.counts, expected.counts, rtol=1e-12)
-
-
-@pytest.mark.parametrize("ending", [".csv", ".parquet", ".arrow"])
-def test_encoders(ending: str, tmp_path: Path) -> None:
-    table, more = table_of(3_000, 4), table_of(1_000, 5)
-    path = write(table, tmp_path / f"rows{ending}", 500)
-    encoder = renyi.Encoder(missing=("", "red", 20), min_count=70, bins=3)
-    m = Marginals.from_file(path, target="y", encoder=encoder)
-    assert m == Marginals.from_data(table, target="y", encoder=encoder)
-    other = write(more, tmp_path / f"more{ending}", 500)
-    fitted = Marginals.from_file(other, target="y", encoder=m.encoder)
-    assert fitted == Marginals.from_data(more, target="y", encoder=m.encoder)
-    named = renyi.Encoder(numeric=("children", "income", "score"))
-    assert Marginals.from_file(path, target="y", encoder=named) == (
-        Marginals.from_data(table, target="y", encoder=named)
-    )
-
-
 def test_kinds_that_were_asked_for(tmp_path: Path) -> None:
     table = table_of(1_000)
     kinds = {"age": "label", "children": "number"}

@@ -153,25 +153,6 @@ def test_edges_are_those_of_the_rows_with_a_target() -> None:
     assert levels.edges == want.columns[0].levels.edges
 
 
-def test_weights_move_the_edges() -> None:
-    rng = np.random.default_rng(0)
-    x, w = rng.normal(size=300), rng.integers(0, 5, size=300).astype(float)
-    table = pa.table({"x": x, "y": ["n", "p"] * 150, "w": w})
-    spec = decided(pieces(table, [50]), CountSpec.of(table.schema, "y", weight="w"), 3)
-    want = Encoder().fit(pa.table({"x": np.repeat(x, w.astype(int))}))
-    assert spec.by_name["x"].levels == want.columns[0].levels
-
-
-def test_integers_are_labels_while_they_are_few() -> None:
-    for count, kind in ((20, "label"), (21, "number")):
-        table = pa.table({"a": [k % count for k in range(100)], "y": ["n", "p"] * 50})
-        spec = decided(pieces(table, [9]), CountSpec.of(table.schema, "y"), 2)
-        assert spec.by_name["a"].kind == kind
-        coded = Encoder(missing=("?", 0))
-        spec = decided(pieces(table, [9]), CountSpec.of(table.schema, "y", coded), 2)
-        assert spec.by_name["a"].kind == "label"
-
-
 @pytest.mark.parametrize("gap", [False, True])
 @pytest.mark.parametrize("below", [0, 1, 10, 18, 19, 20])
 @pytest.mark.parametrize("count", [20, 21])

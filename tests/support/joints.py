@@ -15,6 +15,7 @@ from collections.abc import Iterator, Sequence
 from itertools import combinations
 
 import numpy as np
+import pandas as pd
 import scipy.sparse as sp
 from scipy.optimize import linprog
 
@@ -64,6 +65,22 @@ def _pair_indicators(
         cell = codes[:, i] * counts[j] + codes[:, j]
         shape = (counts[i] * counts[j], len(codes))
         yield sp.csr_array((np.ones(len(codes)), (cell, columns)), shape=shape)
+
+
+def cells_of(frame: pd.DataFrame, table: np.ndarray) -> np.ndarray:
+    """Probabilities of a result's frame as a table of all outcomes."""
+    cells = np.zeros(table.shape)
+    codes = frame.drop(columns="probability").astype(int).to_numpy()
+    np.add.at(cells, tuple(codes.T), frame["probability"].to_numpy())
+    return cells
+
+
+def second_singular_value(P: np.ndarray) -> float:
+    """The maximal correlation by its definition, without any change of basis."""
+    P = P[P.sum(axis=1) > 0][:, P.sum(axis=0) > 0] / P.sum()
+    scaled = P / np.sqrt(np.outer(P.sum(axis=1), P.sum(axis=0)))
+    values = np.linalg.svd(scaled, compute_uv=False)
+    return values[1] if len(values) > 1 else 0.0
 
 
 def worst_distribution(

@@ -14,6 +14,11 @@ def few(usual: int, values: Iterable[Any]) -> list[Any]:
     return [_case((v,), k < usual) for k, v in enumerate(values)]
 
 
+def in_full(usual: Iterable[Any], full: Iterable[Any]) -> list[Any]:
+    """Some cases for every run, and others for the long tests."""
+    return [_case(v, True) for v in usual] + [_case(v, False) for v in full]
+
+
 def covering(*values: Sequence[Any], together: int = 2) -> list[Any]:
     """All combinations of the values; every run takes some.
 

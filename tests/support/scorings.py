@@ -95,6 +95,15 @@ def map_bound(t, p):
     return min(1.0, *least)
 
 
+def drawn_scores(n):
+    """Scores with ties, classes, and two covariates that know something of them."""
+    rng = np.random.default_rng(0)
+    y = rng.random(n) < 0.4
+    scores = rng.normal(size=n) + y
+    covariates = rng.normal(size=(n, 2)) + 0.5 * y[:, None]
+    return scores.round(1), y.astype(int), covariates
+
+
 def losing_ties(t):
     """Loss of the map rule at (x, y), where equal estimates are lost."""
     others = np.where(np.eye(t.shape[1], dtype=bool), -np.inf, t[:, None, :])

@@ -6,16 +6,14 @@ An estimator validates its input, calls `renyi.fitting`, and stores one `Fit`.
 from __future__ import annotations
 
 import numbers
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from renyi.certificates.record import Certificate
 from renyi.encoding import rules as column_rules
 from renyi.encoding.arrays import as_table
 from renyi.encoding.encoder import Encoder, check_usable
@@ -29,15 +27,14 @@ from renyi.encoding.rows import (
 )
 from renyi.encoding.tuples import Interactions, encoder_of_order
 from renyi.estimators import model_file
+from renyi.estimators.trained import TableClassifier, TrainedClassifier, take_names
 from renyi.fitting.record import Fit
 from renyi.fitting.settings import ClassWeight, Seed, Settings
 from renyi.fitting.training import fit_counts, fit_rows, uses_rows
 from renyi.marginals.consistency import class_pairs
-from renyi.marginals.file import DataDigest
 from renyi.marginals.marginals import Marginals, count_rows
 from renyi.rules import rule_proba
 from renyi.scorecard import Scorecard
-from renyi.solvers.ridge import AlphaChoice
 from renyi.validation import InputError
 
 if TYPE_CHECKING:
@@ -51,15 +48,7 @@ if TYPE_CHECKING:
     from renyi.selection import PathResult
 
 Floats = NDArray[np.float64]
-Tags = TypeVar("Tags")
 Classifier = TypeVar("Classifier", bound="RenyiClassifier")
-
-
-def with_accepted_input(tags: Tags) -> Tags:
-    """Return scikit-learn's tags after declaring which kinds of cells are accepted."""
-    for kind in ("allow_nan", "categorical", "string"):
-        setattr(tags.input_tags, kind, True)  # type: ignore[attr-defined]
-    return tags
 
 
 def checked_rows(
@@ -101,7 +90,7 @@ def chosen_encoder(estimator: CountsClassifier) -> Encoder:
     return estimator.encoder or Encoder()
 
 
-class CountsClassifier(ClassifierMixin, BaseEstimator):
+class CountsClassifier(TableClassifier):
     """Base class for the classifiers that are trained from pair counts.
 
     A subclass defines `_train(m)`, which stores the fitted attributes, and `predict`,
@@ -210,15 +199,7 @@ class CountsClassifier(ClassifierMixin, BaseEstimator):
     def _take_columns(self, m: Marginals) -> None:
         """Store the marginals' classes and columns, with names if there are any."""
         self.classes_ = column_rules.class_array(m.classes)
-        self._take_names(m.encoder.input_names, has_names(m.encoder))
-
-    def _take_names(self, names: Sequence[str], named: bool) -> None:
-        """Store the number of columns, and their names if the table has any."""
-        self.n_features_in_ = len(names)
-        if named:
-            self.feature_names_in_ = np.array(names, object)
-        elif hasattr(self, "feature_names_in_"):  # from an earlier fit
-            del self.feature_names_in_
+        take_names(self, m.encoder, has_names(m.encoder))
 
     # ---- rows to codes
 
@@ -229,26 +210,12 @@ class CountsClassifier(ClassifierMixin, BaseEstimator):
         self.classes_ = np.array(rows.target.categories, labels.dtype)
         return rows
 
-    def _codes(self, X: Any) -> NDArray[Any]:
-        """Return rows to predict as codes (d, n).
-
-        An unseen label gets the code after the feature's last category.
-        """
-        check_is_fitted(self)
-        as_table(X)
-        validate_data(self, X, reset=False, skip_check_array=True)
-        return self.encoder_.transform(X)
-
     def __sklearn_is_fitted__(self) -> bool:
         """Return whether the estimator is fitted; scikit-learn calls this."""
         return hasattr(self, "encoder_")
 
-    def __sklearn_tags__(self) -> Any:
-        """Return scikit-learn's tags, with the kinds of cells that are accepted."""
-        return with_accepted_input(super().__sklearn_tags__())
 
-
-class RenyiClassifier(CountsClassifier):
+class RenyiClassifier(TrainedClassifier, CountsClassifier):
     """Classify categorical data by a scorecard that is trained from pair counts.
 
     The model gives points to each category of each column. A row adds up its points for
@@ -531,18 +498,6 @@ None, default="auto"
             self.fit_ = replace(self.fit_, settings=settings)
         return self.fit_
 
-    def __sklearn_is_fitted__(self) -> bool:
-        """Return whether the estimator is fitted; scikit-learn calls this."""
-        return hasattr(self, "fit_")
-
-    # The base class stores these attributes; here they are read from the Fit.
-
-    @property
-    def encoder_(self) -> Encoder:  # type: ignore[override]
-        """The fitted encoder."""
-        check_is_fitted(self)
-        return self.fit_.encoder_
-
     @property
     def z_(self) -> Floats:
         """Points of every category, before any calibration."""
@@ -563,21 +518,10 @@ None, default="auto"
         return self.fit_.choice.alpha
 
     @property
-    def alpha_choice_(self) -> AlphaChoice:
-        """How alpha was chosen."""
-        check_is_fitted(self)
-        return self.fit_.alpha_choice_
-
-    @property
     def scorecard_(self) -> Scorecard:
         """The model as a table of points."""
         check_is_fitted(self)
         return self.fit_.scorecard_
-
-    @property
-    def certificate_(self) -> Certificate:
-        """The guarantee of the model on every population with its pair counts."""
-        return self._current().certificate_
 
     @property
     def marginals_(self) -> Marginals | None:  # type: ignore[override]
@@ -585,66 +529,7 @@ None, default="auto"
         check_is_fitted(self)
         return self.fit_.marginals_
 
-    @property
-    def data_digest_(self) -> DataDigest | None:
-        """Digest of the training data; None if it is unknown."""
-        check_is_fitted(self)
-        return self.fit_.data_digest_
-
     # ---- prediction
-
-    def predict(self, X: Any, prevalence: float | None = None) -> NDArray[Any]:
-        """Return the class of each row.
-
-        The randomised rules draw the class with `random_state`.
-
-        Parameters
-        ----------
-        X : frame or array of shape (n, d)
-            The rows, with the columns of the training table.
-        prevalence : float, optional
-            Share of the second of two classes among these rows, if it differs from
-            the training rows. The answer is then the likelier class at that share.
-
-        Examples
-        --------
-        >>> import renyi
-        >>> X, y = renyi.datasets.load("votes")
-        >>> clf = renyi.RenyiClassifier().fit(X, y)
-        >>> clf.predict(X[:2]).tolist()
-        ['republican', 'republican']
-        >>> clf.predict(X[:2], prevalence=0.01).tolist()
-        ['democrat', 'democrat']
-        """
-        codes = self._codes(X)
-        return np.asarray(self.classes_[self._current().answers(codes, prevalence)])
-
-    def predict_proba(self, X: Any, prevalence: float | None = None) -> Floats:
-        """Return the class probabilities of each row.
-
-        They are the calibrated scores. Without calibration, they are the probabilities
-        nearest to the scores. The most probable class is the answer of the rule map.
-
-        Parameters
-        ----------
-        X : frame or array of shape (n, d)
-            The rows, with the columns of the training table.
-        prevalence : float, optional
-            Share of the second of two classes among these rows, if it differs from
-            the training rows. The odds are multiplied by the ratio of the two odds.
-
-        Examples
-        --------
-        >>> import renyi
-        >>> X, y = renyi.datasets.load("votes")
-        >>> clf = renyi.RenyiClassifier().fit(X, y)
-        >>> clf.predict_proba(X[:1]).round(2)
-        array([[0.02, 0.98]])
-        >>> clf.predict_proba(X[:1], prevalence=0.01).round(2)
-        array([[0.61, 0.39]])
-        """
-        codes = self._codes(X)
-        return self.fit_.probabilities(codes, prevalence)
 
     def threshold(self, prevalence: float) -> float:
         """Return the score above which `predict` answers the second class.
@@ -677,15 +562,6 @@ None, default="auto"
         codes = self._codes(X)
         return rule_proba(self.scorecard_.of_rule(name).estimates(codes), name)
 
-    def decision_function(self, X: Any) -> Floats:
-        """Return the scores of each row.
-
-        For two classes there is one score, positive for the second class. For more
-        there is one per class, the largest for the most probable class.
-        """
-        codes = self._codes(X)
-        return self.fit_.scores(codes)
-
     def explain(self, X: Any) -> pd.DataFrame:
         """Return the points that each feature gives each row, and the intercept.
 
@@ -701,8 +577,7 @@ None, default="auto"
         >>> points["physician-fee-freeze"].round(3).tolist()
         [0.332]
         """
-        codes = self._codes(X)
-        return self.fit_.explanation(codes, X.index if hasattr(X, "iloc") else None)
+        return self._explanation(X)
 
     # ---- report and file
 
@@ -764,15 +639,6 @@ None, default="auto"
             card=card,
         )
 
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the model to a JSON file that predicts the same to the last bit.
-
-        See Also
-        --------
-        load : Read the file again; it runs no code from the file.
-        """
-        model_file.write(self._current(), path)
-
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:
         """Read a model that `save` wrote; the file may be untrusted.
@@ -818,6 +684,6 @@ def classifier_of(
     if clf.encoder is None:
         clf.encoder = fit.encoder_.single.settings()
     clf.classes_ = fit.classes_ if classes is None else classes
-    clf._take_names(fit.encoder_.input_names, fit.named)
+    take_names(clf, fit.encoder_, fit.named)
     clf._store(fit)
     return clf

@@ -33,8 +33,8 @@ from renyi.estimators.classifier import (
     chosen_encoder,
     classifier_of,
     settings_of,
-    with_accepted_input,
 )
+from renyi.estimators.trained import take_names, with_accepted_input
 from renyi.fitting.record import Fit
 from renyi.fitting.settings import Seed
 from renyi.marginals.marginals import Marginals
@@ -213,10 +213,7 @@ class CrossFitClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         result = cross_fit_counts(first, second, settings_of(whole), split)
         half = result.halves[0]
         self.classes_ = half.classes_
-        self.n_features_in_ = len(half.encoder_.input_names)
-        self.__dict__.pop("feature_names_in_", None)  # from an earlier fit
-        if half.named:
-            self.feature_names_in_ = np.array(half.encoder_.input_names, object)
+        take_names(self, half.encoder_, half.named)
         self._store(result, whole)
         return self
 

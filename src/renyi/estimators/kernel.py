@@ -11,20 +11,16 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from renyi.certificates.left_out import error_interval
-from renyi.certificates.record import Certificate
-from renyi.encoding.arrays import as_table
 from renyi.encoding.encoder import Encoder
 from renyi.encoding.rows import encoded_rows
 from renyi.estimators import model_file
-from renyi.estimators.classifier import checked_rows, with_accepted_input
+from renyi.estimators.classifier import checked_rows
+from renyi.estimators.trained import TrainedClassifier, take_names
 from renyi.fitting.kernel import KernelCard, KernelFit, KernelSettings, fit_kernel
 from renyi.fitting.settings import ClassWeight, Seed
-from renyi.marginals.file import DataDigest
-from renyi.solvers.ridge import AlphaChoice
 
 if TYPE_CHECKING:
     import os
@@ -35,7 +31,7 @@ if TYPE_CHECKING:
 Floats = NDArray[np.float64]
 
 
-class KernelRenyiClassifier(ClassifierMixin, BaseEstimator):
+class KernelRenyiClassifier(TrainedClassifier):
     r"""Classify categorical data by single columns, pairs, triples and so on at once.
 
     Use it where columns interact: it is often as accurate as boosted trees. It is ridge
@@ -173,28 +169,10 @@ class KernelRenyiClassifier(ClassifierMixin, BaseEstimator):
     # ---- fitted attributes
 
     @property
-    def encoder_(self) -> Encoder:
-        """The fitted encoder."""
-        check_is_fitted(self)
-        return self.fit_.encoder_
-
-    @property
     def kernel_(self) -> KernelCard:
         """The model: rows to compare with, and their weights."""
         check_is_fitted(self)
         return self.fit_.kernel_
-
-    @property
-    def data_digest_(self) -> DataDigest | None:
-        """Digest of the training data; None if it is unknown."""
-        check_is_fitted(self)
-        return self.fit_.data_digest_
-
-    @property
-    def alpha_choice_(self) -> AlphaChoice:
-        """How alpha was chosen."""
-        check_is_fitted(self)
-        return self.fit_.alpha_choice_
 
     @property
     def alpha_(self) -> float:
@@ -210,12 +188,6 @@ class KernelRenyiClassifier(ClassifierMixin, BaseEstimator):
     def form_(self) -> str:
         """Whether disagreements count against a class: "plain" or "signed"."""
         return self.kernel_.kernel.form
-
-    @property
-    def certificate_(self) -> Certificate:
-        """The error to expect, next to the baselines."""
-        check_is_fitted(self)
-        return self.fit_.certificate_
 
     @property
     def loo_error_(self) -> float | None:
@@ -241,37 +213,7 @@ class KernelRenyiClassifier(ClassifierMixin, BaseEstimator):
         """What single columns contribute, as a table of points."""
         return self.kernel_.main_effects.frame()
 
-    # ---- prediction
-
-    def _codes(self, X: Any) -> NDArray[Any]:
-        check_is_fitted(self)
-        as_table(X)
-        validate_data(self, X, reset=False, skip_check_array=True)
-        return self.encoder_.transform(X)
-
-    def predict(self, X: Any, prevalence: float | None = None) -> NDArray[Any]:
-        """Return the class of each row.
-
-        Parameters
-        ----------
-        X : frame or array of shape (n, d)
-            The rows, with the columns of the training table.
-        prevalence : float, optional
-            Share of the second of two classes among these rows, if it differs from
-            the training rows.
-        """
-        codes = self._codes(X)
-        return np.asarray(self.classes_[self.fit_.answers(codes, prevalence)])
-
-    def predict_proba(self, X: Any, prevalence: float | None = None) -> Floats:
-        """Return the class probabilities of each row; parameters as in `predict`."""
-        codes = self._codes(X)
-        return self.fit_.probabilities(codes, prevalence)
-
-    def decision_function(self, X: Any) -> Floats:
-        """Return the score of the second of two classes, or one score per class."""
-        codes = self._codes(X)
-        return self.fit_.scores(codes)
+    # ---- what it looks at
 
     def explain(self, X: Any) -> pd.DataFrame:
         """Return what each column, and all interactions together, give each row.
@@ -288,8 +230,7 @@ class KernelRenyiClassifier(ClassifierMixin, BaseEstimator):
         >>> np.allclose(points.sum(axis=1), clf.decision_function(X[:2]))
         True
         """
-        codes = self._codes(X)
-        return self.fit_.explanation(codes, X.index if hasattr(X, "iloc") else None)
+        return self._explanation(X)
 
     def interaction(self, a: str, b: str) -> pd.DataFrame:
         """Return what two columns add to the score beyond what each adds alone.
@@ -321,16 +262,6 @@ class KernelRenyiClassifier(ClassifierMixin, BaseEstimator):
 
     # ---- file
 
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the model, with the categories of its training rows, to a JSON file.
-
-        See Also
-        --------
-        load : Read the file again; it runs no code from the file.
-        """
-        check_is_fitted(self)
-        model_file.write(self.fit_, path)
-
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:
         """Read a model that `save` wrote; the file may be untrusted.
@@ -352,14 +283,6 @@ class KernelRenyiClassifier(ClassifierMixin, BaseEstimator):
             )
         return kernel_classifier_of(fit, cls())
 
-    def __sklearn_is_fitted__(self) -> bool:
-        """Return whether the estimator is fitted; scikit-learn calls this."""
-        return hasattr(self, "fit_")
-
-    def __sklearn_tags__(self) -> Any:
-        """Return scikit-learn's tags, with the kinds of cells that are accepted."""
-        return with_accepted_input(super().__sklearn_tags__())
-
 
 # The parameters of a classifier that its KernelFit records as settings.
 _SETTINGS = [
@@ -373,11 +296,8 @@ def kernel_classifier_of(
 ) -> KernelRenyiClassifier:
     """Store a trained model and its settings in a classifier, and return that."""
     clf.set_params(**{name: getattr(fit.settings, name) for name in _SETTINGS})
-    names = fit.encoder_.input_names
     clf.encoder = fit.encoder_.settings()
     clf.classes_ = fit.classes_
-    clf.n_features_in_ = len(names)
-    if fit.named:
-        clf.feature_names_in_ = np.array(names, object)
+    take_names(clf, fit.encoder_, fit.named)
     clf.fit_ = fit
     return clf

@@ -30,15 +30,15 @@ from renyi.encoding.columns import Label
 from renyi.encoding.encoder import Encoder
 from renyi.encoding.rows import SAMPLE, TrainingRows
 from renyi.files import NUMBER, check_fields, finite_numbers
-from renyi.fitting.record import odds_at
+from renyi.fitting.record import Trained
 from renyi.fitting.settings import Settings, check_calibration
 from renyi.fitting.training import FOLD_ROWS, FOLDS, weighed_rows, weight_notes
 from renyi.marginals.file import DataDigest, class_digest
-from renyi.rules import Scorer, moved_to, threshold_at
+from renyi.rules import Scorer
 from renyi.scorecard import Scorecard
 from renyi.solvers import calibration as maps
 from renyi.solvers import ridge, ridge_kernel
-from renyi.solvers.calibration import Calibration, of_slope
+from renyi.solvers.calibration import Calibration
 from renyi.solvers.ridge import AlphaChoice, LeftOut
 from renyi.solvers.ridge_kernel import Groups, Kernel, KernelModel, Solution, System
 from renyi.validation import (
@@ -62,7 +62,6 @@ LANDMARKS = 2_000
 _BETTER = 0.99  # of the risk of half the landmarks: with less, more would help
 DEVICES = ("cpu", "cuda")
 ORDERS = ("single columns", "pairs", "triples", "more")
-CONTAINS_ROWS = "The model file contains the categories of {} training rows."
 
 
 @dataclass(frozen=True)
@@ -147,18 +146,9 @@ class KernelCard(Scorer):
             self.counts / np.repeat(totals, sizes),
         )
 
-    @cached_property
-    def mapped(self) -> KernelCard:
-        """The model whose largest score decides, which may be this one."""
-        c = self.calibration
-        if c is None or not c.moves_decisions:
-            return self
-        if not c.by_class:
-            start = np.asarray(self.intercept + c.shift)
-            return replace(self, intercept=start, calibration=of_slope(float(c.slope)))
-        coef = self.coef @ c.slope
-        start = c.of(self.intercept)
-        return replace(self, coef=coef, intercept=start, calibration=None)
+    def _multiplied(self, slope: Floats) -> KernelCard:
+        """Return the model of K classes with its weights times a matrix (K × K)."""
+        return replace(self, coef=self.coef @ slope)
 
     def scores(self, codes: Codes) -> Floats:
         """Return the scores (rows × 1 or K) of codes made by the encoder."""
@@ -262,7 +252,7 @@ class Landmarks(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class KernelFit:
+class KernelFit(Trained):
     """A trained model of every order, and what is known of its error.
 
     Parameters
@@ -297,65 +287,16 @@ class KernelFit:
     landmarks: Landmarks | None = None
     heldout: Certificate | None = None
 
-    def __deepcopy__(self, memo: object) -> KernelFit:
-        """Return the record itself: it cannot change."""
-        return self
+    @property
+    def card(self) -> KernelCard:
+        """The model, calibrated."""
+        return self.kernel_
 
     @property
     def target(self) -> str:
         """Name of the column that it predicts."""
         assert self.kernel_.target is not None
         return self.kernel_.target
-
-    @property
-    def rule(self) -> str:
-        """How an answer follows from the scores."""
-        return self.settings.rule
-
-    @property
-    def encoder_(self) -> Encoder:
-        """The fitted encoder."""
-        return self.kernel_.encoder
-
-    @cached_property
-    def classes_(self) -> NDArray[Any]:
-        """The classes."""
-        return column_rules.class_array(self.kernel_.classes)
-
-    # ---- answers to rows, as codes of the encoder
-
-    def answers(self, codes: Codes, prevalence: float | None = None) -> NDArray[Any]:
-        """Return the place of each row's class."""
-        card = self.kernel_.mapped
-        if prevalence is not None:
-            card = moved_to(card, self.odds(prevalence))
-        return rules.decide(card.estimates(codes))
-
-    def probabilities(self, codes: Codes, prevalence: float | None = None) -> Floats:
-        """Return class probabilities."""
-        card = self.kernel_
-        if prevalence is None:
-            return card.probabilities(codes)
-        odds = self.odds(prevalence)
-        moved = moved_to(card, odds)
-        if card.calibration is not None:
-            return moved.probabilities(codes)
-        best = rules.decide(moved.estimates(codes))
-        return rules.reweighted(card.probabilities(codes), odds, best)
-
-    def scores(self, codes: Codes) -> Floats:
-        """Return the score of the second of two classes, or one score per class."""
-        scores = self.kernel_.mapped.scores(codes)
-        return scores[:, 0] if self.kernel_.n_classes == 2 else scores
-
-    def odds(self, prevalence: float) -> float:
-        """Return the odds of the second class at a prevalence by those in training."""
-        majority = self.certificate_.majority
-        return odds_at(prevalence, self.classes_, majority, self.settings)
-
-    def threshold(self, prevalence: float) -> float:
-        """Return the score above which the second class is answered."""
-        return threshold_at(self.kernel_, self.odds(prevalence))
 
     # ---- what it looks at
 

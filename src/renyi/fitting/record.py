@@ -13,7 +13,7 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,10 +36,10 @@ from renyi.certification import (
 )
 from renyi.encoding import rules as column_rules
 from renyi.encoding.encoder import Encoder
-from renyi.fitting.settings import Seed, Settings
+from renyi.fitting.settings import Settings
 from renyi.marginals.file import DataDigest, class_digest
 from renyi.marginals.marginals import Marginals
-from renyi.rules import moved_to, threshold_at
+from renyi.rules import Scorer, moved_to, threshold_at
 from renyi.scorecard import Scorecard
 from renyi.solvers import calibration as maps
 from renyi.solvers import ridge
@@ -65,8 +65,76 @@ class ScoredRows(NamedTuple):
     score_error: float
 
 
+class Trained:
+    """A trained model: its answers to rows, as codes of its encoder.
+
+    The records of a scorecard and of a model of every order share them.
+    """
+
+    settings: Settings
+    certificate_: Certificate
+
+    def __deepcopy__(self, memo: object) -> Self:
+        """Return the record itself: it cannot change."""
+        return self
+
+    @property
+    def card(self) -> Scorer:
+        """The model, calibrated."""
+        raise NotImplementedError
+
+    @property
+    def encoder_(self) -> Encoder:
+        """The fitted encoder."""
+        return self.card.encoder
+
+    @cached_property
+    def classes_(self) -> NDArray[Any]:
+        """The classes."""
+        return column_rules.class_array(self.card.classes)
+
+    @property
+    def rule(self) -> str:
+        """How an answer follows from the scores."""
+        return self.settings.rule
+
+    def answers(self, codes: Codes, prevalence: float | None = None) -> NDArray[Any]:
+        """Return the place of each row's class; see `RenyiClassifier.predict`."""
+        card = self.card.of_rule(self.rule)
+        if prevalence is not None:
+            if self.rule != "map":
+                raise InputError(
+                    "{prevalence} moves the threshold of rule 'map', but this model "
+                    f"has rule {self.rule!r}: leave it out, or train with rule 'map'.",
+                    prevalence=prevalence,
+                )
+            card = moved_to(card, self.odds(prevalence))
+        seed = self.settings.random_state
+        return rules.answers(card.estimates(codes), codes, self.rule, seed)
+
+    def probabilities(self, codes: Codes, prevalence: float | None = None) -> Floats:
+        """Return class probabilities; see `RenyiClassifier.predict_proba`."""
+        if prevalence is None:
+            return self.card.probabilities(codes)
+        return rules.moved_probabilities(self.card, codes, self.odds(prevalence))
+
+    def scores(self, codes: Codes) -> Floats:
+        """Return the score of the second of two classes, or one score per class."""
+        scores = self.card.mapped.scores(codes)
+        return scores[:, 0] if len(self.classes_) == 2 else scores
+
+    def threshold(self, prevalence: float) -> float:
+        """Return the score above which the second class is answered."""
+        return threshold_at(self.card, self.odds(prevalence))
+
+    def odds(self, prevalence: float) -> float:
+        """Return the odds of the second class at a prevalence by those in training."""
+        majority = self.certificate_.majority
+        return odds_at(prevalence, self.classes_, majority, self.settings)
+
+
 @dataclass(frozen=True, eq=False)
-class Fit:
+class Fit(Trained):
     """A trained model: its scorecard, how alpha was chosen, and what certifies it.
 
     Parameters
@@ -136,21 +204,14 @@ class Fit:
             self.left_out_details,
         )
 
-    def __deepcopy__(self, memo: object) -> Fit:
-        """Return the record itself: it cannot change."""
-        return self
-
     # ---- what was learned
 
     @property
-    def rule(self) -> str:
-        """How an answer follows from the scores."""
-        return self.settings.rule
+    def card(self) -> Scorecard:
+        """The model, calibrated."""
+        return self.scorecard_
 
-    @property
-    def random_state(self) -> Seed:
-        """Seed of the randomised rules."""
-        return self.settings.random_state
+    # These two need no calibration.
 
     @property
     def encoder_(self) -> Encoder:
@@ -242,36 +303,6 @@ class Fit:
 
     # ---- answers to rows, as codes of the encoder
 
-    def answers(self, codes: Codes, prevalence: float | None = None) -> NDArray[Any]:
-        """Return the place of each row's class; see `RenyiClassifier.predict`."""
-        card = self.scorecard_.of_rule(self.rule)
-        if prevalence is not None:
-            if self.rule != "map":
-                raise InputError(
-                    "{prevalence} moves the threshold of rule 'map', but this model "
-                    f"has rule {self.rule!r}: leave it out, or train with rule 'map'.",
-                    prevalence=prevalence,
-                )
-            card = moved_to(card, self.odds(prevalence))
-        return rules.answers(card.estimates(codes), codes, self.rule, self.random_state)
-
-    def probabilities(self, codes: Codes, prevalence: float | None = None) -> Floats:
-        """Return class probabilities; see `RenyiClassifier.predict_proba`."""
-        card = self.scorecard_
-        if prevalence is None:
-            return card.probabilities(codes)
-        odds = self.odds(prevalence)
-        moved = moved_to(card, odds)
-        if card.calibration is not None:
-            return moved.probabilities(codes)
-        best = rules.decide(moved.estimates(codes))
-        return rules.reweighted(card.probabilities(codes), odds, best)
-
-    def scores(self, codes: Codes) -> Floats:
-        """Return the score of the second of two classes, or one score per class."""
-        scores = self.scorecard_.mapped.scores(codes)
-        return scores[:, 0] if self.points.n_classes == 2 else scores
-
     def explanation(
         self, codes: Codes, index: pd.Index[Any] | None = None
     ) -> pd.DataFrame:
@@ -288,19 +319,10 @@ class Fit:
             names = pd.MultiIndex.from_product([self.classes_.tolist(), names])
         return pd.DataFrame(flat, index=index, columns=names)
 
-    def threshold(self, prevalence: float) -> float:
-        """Return the score above which the second class is answered."""
-        return threshold_at(self.scorecard_, self.odds(prevalence))
-
-    def odds(self, prevalence: float) -> float:
-        """Return the odds of the second class at a prevalence by those in training."""
-        majority = self.certificate_.majority
-        return odds_at(prevalence, self.classes_, majority, self.settings)
-
     # ---- certificate
 
     @cached_property
-    def certificate_(self) -> Certificate:
+    def certificate_(self) -> Certificate:  # type: ignore[override]
         """Guarantee of the model, on every population with its pair counts."""
         if self.stored_certificate is not None:
             # A model file has the bounds of all rules, the steps of one.

@@ -379,6 +379,7 @@ def _made(model: Fit, own: Certificate) -> dict[str, str]:
     """Return the settings of a model, as texts."""
     choice = model.alpha_choice_
     c = model.scorecard_.calibration
+    seed = model.settings.random_state
     settings = {
         "renyi": __version__,
         "rule": model.rule,
@@ -388,7 +389,7 @@ def _made(model: Fit, own: Certificate) -> dict[str, str]:
         "objective": model.settings.objective,
         "class weight": str(model.settings.class_weight or "none"),
         "intercept": "yes" if model.settings.fit_intercept else "no",
-        "seed": "none" if model.random_state is None else str(model.random_state),
+        "seed": "none" if seed is None else str(seed),
         "certificate": own.basis,
     }
     digest = model.data_digest_
