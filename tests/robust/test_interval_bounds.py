@@ -22,8 +22,8 @@ from renyi.marginals.arithmetic import with_uncertainty
 from renyi.marginals.uncertainty import Intervals
 from renyi.robust.interval_bounds import interval_bounds
 from renyi.robust.interval_program import IntervalProgram
-from renyi.robust.worst import least_guarantee, worst_case
 from renyi.robust.saddle import certified_points
+from renyi.robust.worst import least_guarantee, worst_case
 from renyi.scorecard import class_points
 from tests.support.releases import (
     KINDS,

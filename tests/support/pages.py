@@ -9,8 +9,8 @@ differ by one unit in its last digit from what the page shows, but not a percent
 from __future__ import annotations
 
 import contextlib
-import glob
 import doctest
+import glob
 import io
 import os
 import re

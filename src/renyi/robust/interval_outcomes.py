@@ -10,9 +10,10 @@ A q being the cells of all known tables. The program of `interval_program` knows
 only, so its value may be larger. The smallest guarantee of any rule maximises
 ``1 − Σ_x max_y q(x, y)`` instead; the multipliers of the maxima are the rule.
 
-*Proof of a value.* For any multipliers u of the rows, at most 0 for a lower end and at
-least 0 for an upper one, every feasible q has ``Σ ℓ q ≤ max(ℓ − Aᵀu) + max_τ τ u·ends``.
-The bounds are computed from the solver's multipliers and hold whatever its tolerance.
+*Proof of a value.* Let u be any multipliers of the rows, at most 0 for a lower end and
+at least 0 for an upper one. Every feasible q has ``Σ ℓ q ≤ max(ℓ − Aᵀu) + max_τ τ u·h``,
+where h are the ends. The bounds are computed from the solver's multipliers and hold
+whatever its tolerance.
 """
 
 from __future__ import annotations
@@ -58,7 +59,7 @@ class OutcomeProgram:
             good = known.singles[1][last] > 0
             for place in places.T[:-1]:
                 good &= pair_high[place, last] > 0
-            return good
+            return np.asarray(good)
 
         X = listed(known.sizes, allowed, most // K)
         if X is None:
