@@ -302,7 +302,9 @@ def certify(
     _check_level(m, level)
     current, m = _closed(model, card, m, time_limit, confidence)
     deadline = Deadline(time_limit)
-    if not m.is_exact:  # all levels are one
+    if is_interval(m) and level == "exact":
+        return _with_worst_of_intervals(current, model, m, deadline.limit)
+    if not m.is_exact:  # all other levels are one
         return current
     if level != "closed":
         share = 1.0 if level == "lp" else _SHARE
@@ -346,6 +348,9 @@ def bound_report(
     any_rule = simple_rules(part)
     every = len(part.feature_names) == len(m.feature_names)
     if is_interval(part):
+        if level == "exact":
+            current = _with_worst_of_intervals(current, model, part, deadline.limit)
+            any_rule.append(_least_guarantee(part, deadline.limit))
         return BoundReport(current, current.steps, tuple(any_rule), every, None)
     best = None
     expected = [PROGRAM] if level == "lp" else [PROGRAM, MINIMAX]
@@ -379,12 +384,6 @@ def _check_level(m: Marginals, level: str) -> None:
             "Counts with noise have no program to solve, only a closed form: leave "
             "{level} out.",
             level=level,
-        )
-    if level == "exact" and is_interval(m):
-        raise InputError(
-            "The exact worst case needs exact counts of all pairs, but some are known "
-            "to intervals only: use {level}.",
-            level="lp",
         )
 
 
@@ -478,6 +477,19 @@ def _with_worst(
     return replace(known, steps=(*known.steps, step), bounds=bounds), worst
 
 
+def _with_worst_of_intervals(
+    known: Certificate, model: object, m: Marginals, time_limit: float | None
+) -> Certificate:
+    """Add the exact worst case over all counts in the intervals as a step."""
+    from renyi.robust.worst import worst_case
+
+    worst = worst_case(model, m, time_limit=time_limit)
+    status: Status = "stopped" if worst.stopped else "bounded"
+    step = Step(EXACT, worst.upper, None, worst.seconds, status)
+    bounds = {**known.bounds, known.rule: min(known.bounds[known.rule], step.upper)}
+    return replace(known, steps=(*known.steps, step), bounds=bounds)
+
+
 # ---- what any rule could guarantee
 
 
@@ -491,6 +503,16 @@ def simple_rules(m: Marginals) -> list[Step]:
         Step(f"always {label_text(always[0])!r}", always[1], seconds=0.0),
         Step(f"by {alone[0]!r} alone", alone[1], seconds=0.0),
     ]
+
+
+def _least_guarantee(m: Marginals, time_limit: float | None) -> Step:
+    """Return the smallest guarantee of any rule over all counts in the intervals."""
+    from renyi.robust.worst import least_guarantee
+
+    deadline = Deadline(time_limit)
+    lower, upper = least_guarantee(m, time_limit)
+    status = exact_status(upper, lower)
+    return Step(MINIMAX, min(1.0, upper), lower, deadline.spent, status)
 
 
 def _add_minimax(

@@ -23,6 +23,7 @@ from renyi.marginals.uncertainty import Intervals
 from renyi.robust.interval_bounds import interval_bounds
 from renyi.robust.interval_program import IntervalProgram
 from renyi.robust.saddle import certified_points
+from renyi.robust.worst import least_guarantee, worst_case
 from renyi.scorecard import class_points
 from tests.support.releases import (
     KINDS,
@@ -263,13 +264,61 @@ def test_contradictory_intervals_are_refused():
         renyi.certify(card, known)
 
 
-def test_the_exact_worst_case_needs_exact_counts():
-    rng = np.random.default_rng(5)
-    m = random_marginals(rng, 2)
-    known = released(m, "rounded", rng)
-    card = random_card(m, rng)
-    with pytest.raises(ValueError, match="known to intervals only: use level='lp'"):
-        renyi.certify(card, known, level="exact")
+def run_exact(seeds):
+    """Exact worst cases equal programs over the joint written by themselves."""
+    for seed in seeds:
+        rng = np.random.default_rng(seed)
+        m = random_marginals(rng)
+        known = released(m, KINDS[seed % len(KINDS)], rng)
+        card = random_card(m, rng)
+        joint = Joint(known)
+        for rule in rules.RULES:
+            worst = worst_case(card, known, rule=rule)
+            right = joint.largest(losses(card, joint, rule))
+            assert worst.upper == pytest.approx(right, abs=1e-6)
+            assert worst.upper >= right - 1e-9
+            assert worst.upper <= worst.closed_form
+        low, high = least_guarantee(known)
+        assert low <= high <= low + 1e-5
+        assert renyi.minimax(m, method="exact").lower <= high + 1e-6
+        answer = rng.integers(0, joint.K, len(joint.X))
+        _, place = np.unique(joint.X, axis=0, return_inverse=True)
+        wrong = (answer[place.ravel()] != joint.y).astype(float)
+        assert low <= joint.largest(wrong) + 1e-9
+
+
+def test_exact_worst_cases():
+    run_exact(range(30))
+
+
+@pytest.mark.long
+def test_exact_worst_cases_at_full_count():
+    run_exact(range(30, 500))
+
+
+def test_intervals_of_no_width_have_the_same_exact_worst_cases():
+    X, y = renyi.datasets.load("votes")
+    m = renyi.Marginals.from_data(X[["crime", "immigration", "el-salvador-aid"]], y)
+    record = Intervals(m.counts, m.counts, m.n, m.n)
+    known = with_uncertainty(m, record)
+    clf = renyi.RenyiClassifier().fit_marginals(m)
+    assert worst_case(clf, known).upper == pytest.approx(
+        worst_case(clf, m).upper, abs=1e-6
+    )
+    least = renyi.minimax(m, method="exact").upper
+    assert least_guarantee(known)[1] == pytest.approx(least, abs=1e-6)
+    certificate = renyi.certify(clf, known, level="exact")
+    assert certificate.steps[-1].name == "exact worst case"
+    assert certificate.bounds["map"] == certificate.steps[-1].upper
+
+
+def test_exact_worst_cases_of_large_tables_are_refused():
+    X, y = renyi.datasets.load("votes")
+    m = renyi.Marginals.from_data(X, y)
+    known = with_uncertainty(m, Intervals(m.counts, m.counts + 1, m.n, m.n + 4))
+    clf = renyi.RenyiClassifier().fit_marginals(m)
+    with pytest.raises(ValueError, match="too many for their exact worst case"):
+        renyi.certify(clf, known, level="exact")
 
 
 def test_weights_of_classes_need_pairs_within_them():

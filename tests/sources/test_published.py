@@ -217,3 +217,73 @@ def test_the_first_cell_names_both_columns(head, tmp_path):
     (tmp_path / "a.csv").write_text(f"{head},no,yes\nyoung,40,35\nold,25,30\n")
     frame = read_csv(tmp_path / "a.csv")
     assert (frame.index.name, frame.columns.name) == ("age", "sick")
+
+
+def test_marks_that_also_hide_larger_counts():
+    cells = [["400", "*", "430"], ["*", "*", "90"], ["450", "70", "520"]]
+    table = cross(cells, index=[*AGE, "Total"], columns=[*SICK, "Total"])
+    known = {"target": "sick", "suppressed_below": 10}
+    with pytest.raises(ValueError, match="unless marks also hide larger counts"):
+        renyi.Marginals.from_tables([table], **known)
+    m = renyi.Marginals.from_tables([table], **known, secondary=True)
+    record = m.uncertainty
+    places = {name: m.columns.spans([name]) for name in ("age", "sick")}
+    block = np.ix_(places["age"], places["sick"])
+    # Rows are old, young; 400 of 430 young leave at most 30, and so on.
+    assert m.categories["age"] == ("old", "young")
+    assert record.low[block].tolist() == [[0, 0], [400, 0]]
+    assert record.high[block].tolist() == [[50, 70], [400, 30]]
+    without = cross([["400", "*"], ["*", "*"]])
+    with pytest.raises(ValueError, match="No table prints a total"):
+        renyi.Marginals.from_tables([without], **known, secondary=True)
+
+
+def test_hidden_larger_counts_are_within_what_the_totals_allow():
+    rng = np.random.default_rng(0)
+    for _ in range(30):
+        counts = rng.integers(0, 60, (3, 4))
+        whole = np.pad(counts, (0, 1))
+        whole[:, -1] = whole.sum(axis=1)
+        whole[-1] = whole.sum(axis=0)
+        shown = whole.astype(str).astype(object)
+        shown[:3, :4][rng.random((3, 4)) < 0.4] = "*"
+        table = cross(shown, index=[*"abc", "Total"], columns=[*"wxyz", "Total"])
+        m = renyi.Marginals.from_tables([table], target="sick", secondary=True)
+        if m.uncertainty is None:
+            assert (shown[:3, :4] != "*").all()
+            continue
+        block = np.ix_(m.columns.spans(["age"]), m.columns.spans(["sick"]))
+        assert (m.uncertainty.low[block] <= counts).all()
+        assert (counts <= m.uncertainty.high[block]).all()
+        assert (m.uncertainty.high[block] <= counts.sum()).all()
+
+
+@pytest.mark.parametrize("rounding", [None, 5])
+def test_a_total_of_another_name_is_not_taken_for_a_category(rounding):
+    cells = [["40", "35", "75"], ["25", "30", "55"]]
+    columns = [*SICK, "All ages"]
+    table = cross(cells, columns=columns)
+    if rounding is None:
+        table = table.astype(int)
+    with pytest.raises(ValueError, match="sick = All ages has the sum of the other"):
+        renyi.Marginals.from_tables([table], target="sick", rounding=rounding)
+    m = renyi.Marginals.from_tables(
+        [table], target="sick", rounding=rounding, total="all Ages"
+    )
+    assert m.categories["sick"] == ("no", "yes")
+
+
+def test_marks_and_totals_on_the_command_line(good, bad, tmp_path):
+    path = tmp_path / "a.csv"
+    path.write_text(
+        "age by sick,no,yes,Sum of both\nyoung,1 040,[c],1050\nold,25,30,55\n"
+    )
+    out = str(tmp_path / "m.renyi")
+    build = ("marginals", "build", "--tables", str(path), "--target", "sick")
+    options = ("--suppressed-below", "11", "--out", out)
+    assert "--total 'Sum of both'" in bad(*build, *options)
+    good(*build, *options, "--total", "Sum of both", "--secondary")
+    assert renyi.Marginals.load(out).uncertainty.n_high <= 1105
+    assert "--secondary is for --tables" in bad(
+        *build[:2], str(path), *build[4:], *options[2:], "--secondary"
+    )

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import doctest
+import glob
 import io
 import os
 import re
@@ -138,6 +139,7 @@ def run_command(line: str, expected: str, address: str = "") -> str:
         assert done.returncode == 0, done.stdout + done.stderr
         return done.stdout
     assert words[0] == "renyi", line
+    words = [name for word in words for name in sorted(glob.glob(word)) or [word]]
     out = io.StringIO()
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(out):
         code = main(words[1:])

@@ -59,6 +59,7 @@ ANY_RULE = "any rule"  # whom a row is about, if not one of `RULES`
 
 PROVED = "proved"
 ESTIMATED = "an estimate"
+ROUGHLY = "an estimate, from counts that are not exact"
 COUNTED = "known exactly"
 
 NEW_ROWS = "new rows like those in training"
@@ -92,7 +93,8 @@ class ErrorRow:
     def shown(self) -> str:
         """The figures as text; bounds are rounded outwards."""
         if self.value is not None:
-            return "0 %" if self.value == 0 else percent(self.value)
+            text = "0 %" if self.value == 0 else percent(self.value)
+            return f"about {text}" if self.certainty == ROUGHLY else text
         assert self.high is not None
         upper = at_most(self.high, 1)
         if self.low is None:
@@ -377,15 +379,16 @@ def _guarantee(
 
 def baselines(c: Certificate) -> Iterator[ErrorRow]:
     """Yield the errors of rules that look at one column or none."""
+    exact = c.basis not in ("intervals", "noisy")
     if c.majority is not None:
         label, error = c.majority
-        exact = c.basis not in ("intervals", "noisy")
         row = baseline(ALWAYS, label_text(label), error)
-        yield row if exact else replace(row, certainty=ESTIMATED)
+        yield row if exact else replace(row, certainty=ROUGHLY)
     if c.one_feature is not None:
         name, error = c.one_feature
+        certainty = ESTIMATED if exact else ROUGHLY
         yield ErrorRow(
-            SINGLE, "baseline", NEW_ROWS, ESTIMATED, value=error, about=label_text(name)
+            SINGLE, "baseline", NEW_ROWS, certainty, value=error, about=label_text(name)
         )
 
 

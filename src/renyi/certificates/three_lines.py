@@ -100,8 +100,9 @@ def figure_lines(table: ErrorTable, order: int = 1, quote: str = QUOTE) -> list[
         entries.append((AT_MOST, at_most(table.bound.high, 1), mark))
     entries += _baselines(table, order)
     width = max(len(label) for label, _, _ in entries)
+    figures = max([7, *(len(value) for _, value, _ in entries if "%" in value)])
     return [
-        f"  {label:<{width}} {value:>7}   {rest}".rstrip()
+        f"  {label:<{width}} {value:>{figures}}   {rest}".rstrip()
         for label, value, rest in entries
     ]
 

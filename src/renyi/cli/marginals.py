@@ -23,7 +23,7 @@ from renyi.sources import files
 from renyi.sources.kept_rows import KeptRows
 from renyi.warnings import warn
 
-_RULES = ("rounding", "suppressed_below", "perturbed_by")
+_RULES = ("rounding", "suppressed_below", "perturbed_by", "secondary", "total")
 _ENCODER_FILES = (
     "--encoder must be a model written by fit, an encoder (.json) or pair counts "
     "(.renyi)"
@@ -178,6 +178,9 @@ def show(args: Args, recorded: Recorded) -> None:
         pairs = zip(ends["low"], ends["high"], strict=True)
         texts = [[f"{a} to {b}" for a, b in zip(*row, strict=True)] for row in pairs]
         block = pd.DataFrame(texts, block.index, block.columns)
+    elif known is not None:
+        block = block.round().astype(int)
+        print("About, because of the noise:")
     print(block.to_string())
 
 

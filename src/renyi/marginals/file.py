@@ -360,9 +360,12 @@ def _levels(m: Marginals, column: Column) -> str:
     """Return the first categories of a column with their counts."""
     totals = m.counts.diagonal()[m.columns.spans([column.name])]
     texts = column.levels.texts
+    about = ""
     if m.uncertainty is not None:  # an estimate
         totals = np.rint(totals)
-    shown = [f"{t}: {c:,.10g}" for t, c in zip(texts[:_LABELS], totals, strict=False)]
+        about = "about "
+    first = zip(texts[:_LABELS], totals, strict=False)
+    shown = [f"{label}: {about}{count:,.10g}" for label, count in first]
     if len(texts) > _LABELS:
         shown.append(f"… {len(texts) - _LABELS} more")
     return "; ".join(shown)

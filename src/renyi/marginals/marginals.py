@@ -492,6 +492,8 @@ class Marginals:
         rounding: int | None = None,
         suppressed_below: int | None = None,
         perturbed_by: int | None = None,
+        secondary: bool = False,
+        total: str | None = None,
     ) -> Marginals:
         """Combine existing contingency tables, as exact or as published counts.
 
@@ -513,8 +515,13 @@ class Marginals:
         suppressed_below : int, optional
             Counts below this are hidden by a mark, such as ``*``, ``..`` or ``<10``.
         perturbed_by : int, optional
-            Noise of at most this was added to each count, as by a cell-key method. With
-            this or the two before, rows and columns named "Total" are used.
+            Noise of at most this was added to each count, as by a cell-key method.
+        secondary : bool, default=False
+            Whether marks also hide larger counts, so that no small one follows from the
+            totals. A mark then stands for any count that the totals allow.
+        total : str, optional
+            Label of totals. Tables with one of the parameters from `rounding` on use
+            rows and columns of totals; the label is "Total" or "All" by default.
 
         Examples
         --------
@@ -527,13 +534,16 @@ class Marginals:
         >>> m.feature_names, m.n
         (('crime', 'immigration'), 435)
         """
-        if any(n is not None for n in (rounding, suppressed_below, perturbed_by)):
+        stated = (rounding, suppressed_below, perturbed_by, total)
+        if secondary or any(each is not None for each in stated):
             from renyi.sources import published
 
             rules = published.Rules.of(
                 rounding=rounding,
                 suppressed_below=suppressed_below,
                 perturbed_by=perturbed_by,
+                secondary=secondary,
+                total=total,
             )
             return published.marginals(tables, target, rules, count, encoder)
         from renyi.sources import tables as source

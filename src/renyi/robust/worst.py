@@ -29,20 +29,23 @@ import numpy as np
 
 from renyi import rules
 from renyi.certificates.closed_form import closed_form
+from renyi.certificates.intervals import KnownTables, is_interval
 from renyi.certificates.text import SCALE_FREE
 from renyi.formatting import at_least, at_most
 from renyi.limits import Deadline, MemoryBudgetError
 from renyi.marginals.consistency import check_exact, check_possible
 from renyi.marginals.marginals import Marginals
+from renyi.marginals.uncertainty import Noise
 from renyi.progress import ProgressCallback
 from renyi.robust.ambiguity_set import Floats, worst_member
 from renyi.robust.cutting_planes import Search, search
 from renyi.robust.distribution import WorstDistribution, exhibited
 from renyi.robust.interval_bounds import interval_bounds
+from renyi.robust.interval_outcomes import OutcomeProgram
 from renyi.robust.pairwise_min import MAX_OUTCOMES
 from renyi.robust.pairwise_program import solve_worst, warn_too_large
 from renyi.robust.piecewise_loss import Losses
-from renyi.scorecard import scorecard_of
+from renyi.scorecard import Match, scorecard_of
 from renyi.solvers.programs import IMPOSSIBLE
 from renyi.validation import (
     ParameterError,
@@ -67,6 +70,11 @@ _EMPTY = (
     "No distribution has all of these pair counts, so there is no worst case: count "
     "again, or leave columns out (Marginals.validate() names the counts that "
     "disagree, Marginals.select() leaves columns out)."
+)
+_TOO_MANY = (
+    f"Some pairs of columns {{}}, and {MAX_DIRECT:,} outcomes and classes or more are "
+    "too many for their exact worst case: leave columns out (Marginals.select()), or "
+    'use method="lp".'
 )
 _OTHER = (
     "start is not a result of worst_case() for this model, rule and counts: leave "
@@ -219,9 +227,11 @@ def worst_case(
         raise ParameterError("rule", f"must be 'map', not {name!r}: {SCALE_FREE}")
     match = card.match(m)
     check_possible(match.marginals)
-    absent = bool(match.marginals.absent)
-    if absent:
-        check_exact(match.marginals, "A worst case")
+    counted = match.marginals
+    if isinstance(counted.uncertainty, Noise):
+        check_exact(counted, "A worst case")
+    absent = bool(counted.absent)
+    if is_interval(counted):
         closed = interval_bounds(card, match, name, time_limit).bounds[name]
     else:
         closed = closed_form(card, match).best[name]
@@ -230,7 +240,10 @@ def worst_case(
     if start is not None and (start.rule, start.closed_form) != (name, closed):
         raise ValueError(_OTHER)
     try:
-        losses = Losses.of(card, match.marginals, name)
+        losses = Losses.of(card, replace(counted, uncertainty=None), name)
+        if not counted.is_exact:
+            worst = _of_intervals(worst, losses, match, method, deadline)
+            return replace(worst, seconds=deadline.spent)
         if absent:
             worst = _of_absent_pairs(worst, losses, method, deadline)
             return replace(worst, seconds=deadline.spent)
@@ -247,6 +260,30 @@ def worst_case(
     return replace(worst, seconds=deadline.spent)
 
 
+def _of_intervals(
+    known: WorstCase, losses: Losses, match: Match, method: str, deadline: Deadline
+) -> WorstCase:
+    """Solve one program over all outcomes and all counts in the intervals."""
+    if method != "exact":
+        return known
+    program = OutcomeProgram.of(KnownTables.of(match.marginals), MAX_DIRECT)
+    if program is None:
+        raise ValueError(_TOO_MANY.format("are known to intervals only"))
+    upper = program.largest(losses.at(program.outcomes), deadline.limit)
+    least = max(0.0, min(upper + losses.drift, known.upper))
+    return replace(known, upper=least, stopped=upper == np.inf)
+
+
+def least_guarantee(
+    m: Marginals, time_limit: float | None = None
+) -> tuple[float, float]:
+    """Return ends of the smallest guarantee, for counts known to intervals."""
+    program = OutcomeProgram.of(KnownTables.of(m), MAX_DIRECT)
+    if program is None:
+        raise ValueError(_TOO_MANY.format("are known to intervals only"))
+    return program.least_guarantee(time_limit)
+
+
 def _of_absent_pairs(
     known: WorstCase, losses: Losses, method: str, deadline: Deadline
 ) -> WorstCase:
@@ -255,11 +292,7 @@ def _of_absent_pairs(
     if method != "exact":
         return known
     if ambiguity.n_table > MAX_DIRECT:
-        raise ValueError(
-            f"Some pairs of columns have no counts, and {MAX_DIRECT:,} outcomes and "
-            "classes or more are too many for their exact worst case: leave columns "
-            'out (Marginals.select()), or use method="lp".'
-        )
+        raise ValueError(_TOO_MANY.format("have no counts"))
     first = ambiguity.shifted(np.zeros(len(ambiguity.b)), 1.0)  # λ = 1
     state = Search(first, 1.0)
     _direct(state, losses, deadline)

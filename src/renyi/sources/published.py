@@ -2,7 +2,9 @@ r"""Marginals of tables as offices print them: hidden and rounded cells, and tot
 
 A printed number stands for all whole numbers that round to it, so with rounding to 5
 the cell 35 has 33 to 37 rows. A mark (``*``, ``..``, ``c``, ``x``, ``<10`` or an empty
-cell) stands for 0 to one below the threshold. Noise of a known maximum, such as that of
+cell) stands for 0 to one below the threshold. Many offices also hide larger cells, so
+that no hidden one follows from the totals (secondary suppression): a mark then stands
+for any count that the totals allow. Noise of a known maximum, such as that of
 a cell-key method, moves both ends. A row or column "Total" is an interval of a column's
 own count. Totals need not be the sums of their cells, only within rounding. What two
 tables say of the same count is intersected; an empty intersection is an error. Tables
@@ -31,19 +33,32 @@ from renyi.encoding.encoder import Encoder, target_encoder
 from renyi.marginals.arithmetic import occurring, with_uncertainty
 from renyi.marginals.marginals import Marginals
 from renyi.marginals.uncertainty import Intervals
-from renyi.sources.tables import check_target, columns_of, framed, long_format
+from renyi.sources.tables import (
+    check_no_total,
+    check_target,
+    columns_of,
+    framed,
+    long_format,
+)
 from renyi.validation import InputError, check_whole
 
 Table = NDArray[np.int64]
 
-MARKS = frozenset({"", "*", "**", "..", "...", ".", "c", "x", "s", "na", "n/a", "nan"})
+MARKS = frozenset(
+    {
+        *("", "*", "**", "..", "...", ".", "c", "x", "s", "na", "n/a", "nan"),
+        *("[c]", "[x]", "[redacted]", "redacted", "suppressed"),
+    }
+)
 TOTALS = frozenset({"total", "totals", "all", "sum"})
 _BELOW = re.compile(r"(?:<|≤|<=|under|below)\s*(\d+)")
-_NUMBER = re.compile(r"-?\d{1,3}(?:,\d{3})+(?:\.\d+)?|-?\d+(?:\.\d+)?")
+_NUMBER = re.compile(r"-?\d{1,3}(?:[,\s]\d{3})+(?:\.\d+)?|-?\d+(?:\.\d+)?")
+_BETWEEN = re.compile(r"[,\s]")  # thousands
 _NAMES = re.compile(r"\s*(?:\\|×|/|\bx\b|\bby\b)\s*")
 _LOW = "low"
 _HIGH = "high"
 _MOST = 2**52  # more than any count
+_ANY = 2**40  # where a mark may stand for any count
 
 
 class Rules(NamedTuple):
@@ -52,19 +67,31 @@ class Rules(NamedTuple):
     rounding: int = 1
     suppressed_below: int = 0
     perturbed_by: int = 0  # at most
+    secondary: bool = False  # whether a mark may stand for any count
+    total: str | None = None  # the only label of totals
 
     @classmethod
-    def of(cls, **given: int | None) -> Rules:
+    def of(
+        cls, *, secondary: bool = False, total: str | None = None, **given: int | None
+    ) -> Rules:
         """Return the rules that are given, checked."""
         known = {name: value for name, value in given.items() if value is not None}
         for name, value in known.items():
             check_whole(name, value, 1)
-        return cls(**known)
+        return cls(**known, secondary=secondary, total=total)
+
+    def is_total(self, texts: pd.DataFrame) -> pd.DataFrame:
+        """Return which categories are totals."""
+        if self.total is not None:
+            return texts == self.total.strip().lower()
+        return texts.isin(TOTALS)
 
     def ends(self, cell: object, where: str) -> tuple[int, int]:
         """Return the interval that a printed cell stands for."""
         text = "" if cell is None else str(cell).strip().lower()
         below = _BELOW.fullmatch(text)
+        if self.secondary and (below is not None or text in MARKS):
+            return 0, _ANY
         if below is not None:
             return 0, max(int(below[1]) - 1 + ("≤" in text or "<=" in text), 0)
         if text in MARKS:
@@ -79,9 +106,9 @@ class Rules(NamedTuple):
         if _NUMBER.fullmatch(text) is None:
             raise ValueError(
                 f"{where} is {text!r:.40}, neither a count nor a mark of a hidden cell "
-                "(*, .., c, x, <10)."
+                "(*, .., c, x, [c], <10)."
             )
-        value = float(text.replace(",", ""))
+        value = float(_BETWEEN.sub("", text))
         if value < 0 or value != int(value):
             raise ValueError(
                 f"{where} is {text}: counts must be whole numbers, and not negative."
@@ -128,9 +155,11 @@ def marginals(
     ]
     columns = columns_of(longs, settings, count)
     check_target(columns, target)
-    ends = _Ends(columns, settings)
+    ends = _Ends(columns, settings, rules)
     for part in known:
         ends.add(part)
+    if rules.secondary:
+        ends.close()
     record = ends.record
     if np.array_equal(record.low, record.high) and record.n_low == record.n_high:
         exact = record.low, record.n_low, columns, target, settings, None, ends.absent
@@ -155,7 +184,7 @@ def _known(frame: pd.DataFrame, count: str, rules: Rules) -> _Known:
     """Return the intervals of a table, its totals apart from its cells."""
     names = [name for name in frame.columns if name != count]
     texts = frame[names].astype(str).apply(lambda c: c.str.strip().str.lower())
-    is_total = texts.isin(TOTALS)
+    is_total = rules.is_total(texts)
     ends = [
         rules.ends(cell, "The count of " + _place(frame, names, row))
         for row, cell in enumerate(frame[count])
@@ -164,6 +193,8 @@ def _known(frame: pd.DataFrame, count: str, rules: Rules) -> _Known:
         **{_LOW: [low for low, _ in ends], _HIGH: [high for _, high in ends]}
     )
     number = is_total.sum(axis=1)
+    if rules.total is None:
+        check_no_total(known[number == 0], names, _LOW, _HIGH)
     singles = []
     for name in names:
         own = (number == len(names) - 1) & ~is_total[name]
@@ -183,9 +214,10 @@ def _place(frame: pd.DataFrame, names: Sequence[str], row: int) -> str:
 class _Ends:
     """What the tables say of each count, narrowed table by table."""
 
-    def __init__(self, columns: Columns, settings: Encoder) -> None:
+    def __init__(self, columns: Columns, settings: Encoder, rules: Rules) -> None:
         self.columns = columns
         self.settings = settings
+        self.rules = rules
         size = int(columns.sizes.sum())
         self.low = np.zeros((size, size), np.int64)
         self.high = np.full((size, size), _MOST, np.int64)
@@ -230,9 +262,16 @@ class _Ends:
         self.low[places] = np.maximum(self.low[places], ends[0])
         self.high[places] = np.minimum(self.high[places], ends[1])
         if (self.low[places] > self.high[places]).any():
-            raise ValueError(
+            may_hide = self.rules.suppressed_below and not self.rules.secondary
+            raise InputError(
                 f"The tables contradict each other in the counts of {where}: no number "
-                "of rows is within the rounding of all of them."
+                "of rows is within the rounding of all of them"
+                + (
+                    ", unless marks also hide larger counts: {secondary}"
+                    * bool(may_hide)
+                )
+                + ".",
+                secondary=True,
             )
 
     def _narrow_total(self, low: int, high: int) -> None:
@@ -242,6 +281,31 @@ class _Ends:
                 "The totals of the tables differ by more than rounding: all tables "
                 "must be of the same rows."
             )
+
+    def close(self) -> None:
+        """Limit marks that may be any count by the totals, and by the other cells."""
+        for name in self.columns.names:
+            places = self.columns.spans([name])
+            most = self.high[places, places].clip(max=_ANY).sum()
+            self._narrow_total(0, int(most))
+        if self.rows[1] >= _ANY:
+            raise ValueError(
+                "No table prints a total, so a mark of a hidden cell could be any "
+                "number: add the totals, or leave out that marks hide larger counts."
+            )
+        for name in self.columns.names:
+            places = self.columns.spans([name])
+            low = self.low[places, places]
+            most = self.rows[1] - (low.sum() - low)
+            self.high[places, places] = np.minimum(self.high[places, places], most)
+        for one, other in map(sorted, self.pairs):
+            first = self.columns.spans([one])
+            second = self.columns.spans([other])
+            low = self.low[np.ix_(first, second)]
+            rows = self.high[first, first] - low.sum(axis=1)
+            columns = self.high[second, second] - low.sum(axis=0)
+            most = low + np.minimum(rows[:, None], columns[None])
+            self._narrow_pair((one, other), low, most)
 
     def _codes(self, frame: pd.DataFrame, names: Sequence[str]) -> NDArray[np.intp]:
         """Return the categories of the rows of a long table as codes."""

@@ -8,7 +8,7 @@ margin, they must agree.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import combinations
 from typing import Any
@@ -24,6 +24,9 @@ from renyi.encoding.encoder import Encoder, target_encoder
 from renyi.marginals.arithmetic import occurring
 from renyi.marginals.consistency import TOLERANCE
 from renyi.marginals.marginals import Marginals
+from renyi.validation import InputError
+
+FEW = 30  # rows of a category that may be a sum of others by chance
 
 
 def marginals(
@@ -36,6 +39,8 @@ def marginals(
     """Assemble contingency tables; see `Marginals.from_tables`."""
     settings = (encoder or Encoder()).settings()
     long = long_tables(tables, count, tolerance)
+    for frame in long:
+        check_no_total(frame, [c for c in frame.columns if c != count], count, count)
     columns = columns_of(long, settings, count)
     check_target(columns, target)
     m = _assemble(long, columns, target, settings, count, tolerance)
@@ -73,6 +78,34 @@ def long_tables(
                 f"(off by {abs(total - n):g}): all tables must be of the same rows."
             )
     return long
+
+
+def check_no_total(
+    frame: pd.DataFrame, names: Sequence[str], low: str, high: str
+) -> None:
+    """Raise an error if a category has the sum of the others in every cell.
+
+    Counts are between the columns `low` and `high`, which may be the same.
+    """
+    for name in names if len(names) > 1 else ():
+        others = [other for other in names if other != name]
+        least, most = (
+            frame.pivot_table(end, others, name, "sum", 0) for end in (low, high)
+        )
+        if len(least) < 2 or len(least.columns) < 3:
+            continue
+        for label in least.columns:
+            rest_least = least.sum(axis=1) - least[label]
+            rest_most = most.sum(axis=1) - most[label]
+            may_be = (least[label] <= rest_most) & (rest_least <= most[label])
+            known = (rest_most - rest_least < least[label]).all()
+            if may_be.all() and known and least[label].sum() >= FEW:
+                raise InputError(
+                    f"{name} = {label} has the sum of the other categories everywhere, "
+                    "as a total has: leave it out, or state the label of totals with "
+                    "{total}.",
+                    total=str(label),
+                )
 
 
 def framed(
