@@ -11,8 +11,8 @@ only, so its value may be larger. The smallest guarantee of any rule maximises
 ``1 − Σ_x max_y q(x, y)`` instead; the multipliers of the maxima are the rule.
 
 *Proof of a value.* Let u be any multipliers of the rows, at most 0 for a lower end and
-at least 0 for an upper one. Every feasible q has ``Σ ℓ q ≤ max(ℓ − Aᵀu) + max_τ τ u·h``,
-where h are the ends. The bounds are computed from the solver's multipliers and hold
+at least 0 for an upper one. Then ``Σ ℓ q ≤ max(ℓ − Aᵀu) + max_τ τ u·h`` for every
+feasible q, where h are the ends. The bounds are computed from the solver's multipliers and hold
 whatever its tolerance.
 """
 
