@@ -12,8 +12,8 @@ only, so its value may be larger. The smallest guarantee of any rule maximises
 
 *Proof of a value.* Let u be any multipliers of the rows, at most 0 for a lower end and
 at least 0 for an upper one. Then ``Σ ℓ q ≤ max(ℓ − Aᵀu) + max_τ τ u·h`` for every
-feasible q, where h are the ends. The bounds are computed from the solver's multipliers and hold
-whatever its tolerance.
+feasible q, where h are the ends. The bounds are computed from the solver's multipliers
+and hold whatever its tolerance.
 """
 
 from __future__ import annotations
