@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from sklearn.svm import LinearSVC
 
 from experiments import command
-from experiments.reports import Report, machine, standard_error
+from experiments.reports import Report, standard_error
 from renyi.counting.compiled import load
 from renyi.datasets import make_linear
 from renyi.estimators.classifier import RenyiClassifier
@@ -182,7 +182,6 @@ def report(results: Mapping[str, Any], settings: Mapping[str, Any]) -> Report:
         "training.",
         f"Growth is told by the median of {_DRAWS} draws. Gradient descent "
         "ends when the gradient has shrunk to a ten-thousandth.",
-        machine(),
     ]
     if _like_majority(paper):
         notes.insert(
