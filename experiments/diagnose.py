@@ -142,8 +142,8 @@ def report(results: Mapping[str, Result], settings: Mapping[str, Any]) -> Report
     """Return what the oracles reach, next to the paper's figures; learning curves."""
     groups: dict[tuple[str, str, int], list[Result]] = {}
     for key, result in results.items():
-        name, _, recipe, order = key.split()
-        groups.setdefault((name, recipe, int(order)), []).append(result)
+        name, _, recipe, last = key.split()
+        groups.setdefault((name, recipe, int(last)), []).append(result)
     oracles, curves = [], []
     for (name, recipe, order), found in groups.items():
         place = {"data set": name, "recipe": table1.recipe_text(name, recipe)}

@@ -178,9 +178,9 @@ def made(folder: Path, keys: Collection[str]) -> list[str]:
         f"Begun: {known['begun']}; seed: {known['seed']}; processor: "
         f"{known['processor']}; versions: {known['software']}."
     )
-    spent = [piece.get(SECONDS) for piece in _pieces(folder, keys)]
-    if None not in spent:
-        total = sum(map(float, spent))
+    lines = _pieces(folder, keys)
+    if all(SECONDS in line for line in lines):
+        total = sum(line[SECONDS] for line in lines)
         note += f" One thread in each process, {total:,.0f} CPU seconds in all."
     codes = sources(folder, keys)
     if len(codes) == 1:

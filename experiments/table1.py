@@ -305,11 +305,13 @@ def near(table: pd.DataFrame) -> pd.DataFrame:
     """Return how many of the printed figures are within a point of ours."""
     rows = []
     groups = {"order 1": _FIRST, "order 2": _SECOND, "the others": BENCHMARKS}
-    for (name, recipe), part in table.groupby(["dataset", "recipe"], sort=False):
+    places = zip(table["dataset"], table["recipe"], strict=True)
+    for name, recipe in dict.fromkeys((str(a), str(b)) for a, b in places):
+        part = table[(table["dataset"] == name) & (table["recipe"] == recipe)]
         errors = 100 * part.set_index("classifier")["error"]
         figures = {head: {c: PAPER[name][c] for c in of} for head, of in groups.items()}
         figures["earlier table"] = EARLIER[name]
-        row = {"data set": name, "recipe": recipe_text(str(name), str(recipe))}
+        row = {"data set": name, "recipe": recipe_text(name, recipe)}
         for head, quoted in figures.items():
             there = [c for c in quoted if c in errors]
             close = [c for c in there if is_near(errors[c], quoted[c])]
@@ -429,7 +431,8 @@ def _near_by(table: pd.DataFrame, classifier: str) -> str:
     printed = PAPER[part["dataset"].iloc[0]].get(classifier)
     if printed is None:
         return ""
-    close = [r.recipe for r in part.itertuples() if is_near(100 * r.error, printed)]
+    errors = dict(zip(part["recipe"], 100 * part["error"], strict=True))
+    close = [str(r) for r, percent in errors.items() if is_near(percent, printed)]
     if not close:
         return "no"
     return ", ".join(close) if len(part) > 1 else "yes"
@@ -441,10 +444,13 @@ def _by_set(table: pd.DataFrame, cell: Any) -> pd.DataFrame:
     The heading has the number of splits. A cell of fewer splits has its own.
     """
     renamed = table.rename(columns={"standard error": "sem"})
-    rows = {(r.dataset, r.recipe, r.classifier): r for r in renamed.itertuples()}
+    rows: dict[tuple[str, str, str], Any] = {
+        (str(r.dataset), str(r.recipe), str(r.classifier)): r
+        for r in renamed.itertuples()
+    }
     classifiers = [c for c in COLUMNS if c in set(table["classifier"])]
     out = pd.DataFrame({"classifier": classifiers})
-    for name, recipe in dict.fromkeys((str(key[0]), str(key[1])) for key in rows):
+    for name, recipe in dict.fromkeys(key[:2] for key in rows):
         column = [rows.get((name, recipe, each)) for each in classifiers]
         most = max(row.splits for row in column if row is not None)
         heading = f"{name} {recipe_text(name, recipe)}, {_splits(most)}"

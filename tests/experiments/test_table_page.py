@@ -6,6 +6,7 @@ A failure names the page and the sentence to edit.
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import numpy as np
@@ -324,3 +325,18 @@ def test_bounds_compared(bounds):
     own = sampled.set_index(["claim", "population", "n"])["share"]
     own = own[("in-sample, sharp, 2γ", "promoters", 200)]
     page.says("It failed in nearly all samples of 200 rows of promoters", own > 95, own)
+
+
+# ---- all pages
+
+
+def test_sections_that_pages_show_are_in_the_files():
+    shown = re.compile(r"^\.\. results:: (\S+)\n   :section: (.+)$", re.MULTILINE)
+    number = 0
+    for place in (CHECKOUT / "docs").rglob("*.rst"):
+        for file, title in shown.findall(place.read_text(encoding="utf-8")):
+            text = (CHECKOUT / file).read_text(encoding="utf-8")
+            count = len(re.findall(rf"^## {re.escape(title)}", text, re.MULTILINE))
+            assert count == 1, f"{place.name}: {file} has {count} sections {title!r}"
+            number += 1
+    assert number >= 5
