@@ -112,19 +112,22 @@ bench: $(VENV)/.installed-bench
 
 # Hours in full. SPLITS=3 is a short version, in a folder of its own: fewer tables, draws
 # and simulations, and pairs of columns of adult on one split. What is finished is kept.
-EXPERIMENTS := theorems information cycles selection runtime genome table1
+# Those of data sets have seed 1: their grids were widened after looking at seed 0.
+EXPERIMENTS := theorems information cycles best_subset selection runtime genome diagnose table1
+SEEDED := selection diagnose table1
 SHORT_theorems := --tables 30
 SHORT_information := --tables 30
 SHORT_cycles := --tables 100
 SHORT_selection = --splits $(SPLITS)
 SHORT_runtime := --repetitions 20 --columns 1000 10000 100000 --rows 100 200 400
 SHORT_genome := --repetitions 1
+SHORT_diagnose = --splits $(SPLITS) --large 1 --pairs 1
 SHORT_table1 = --splits $(SPLITS) --pairs 1
 PAPER := $(EXPERIMENTS:%=paper-%)
 .PHONY: $(PAPER)
 paper: $(PAPER)
 $(PAPER): paper-%: $(VENV)/.installed-exact,fast,plot
-	OMP_NUM_THREADS=1 $(BIN)/python -m experiments.$* \
+	OMP_NUM_THREADS=1 $(BIN)/python -m experiments.$* $(if $(filter $*,$(SEEDED)),--seed 1) \
 		$(if $(SPLITS),$(SHORT_$*) --out results/short/$*)
 
 # The picture of the report is made anew if there is a Chromium ('make tools').

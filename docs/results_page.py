@@ -69,17 +69,28 @@ def _piece(piece: str) -> str:
     return re.sub(r"([*`|_\\])", r"\\\1", piece)
 
 
+def section(text: str, title: str) -> str:
+    """Return what is below the headings of a result file that begin with a title."""
+    parts = re.split(r"^## ", text, flags=re.MULTILINE)
+    bodies = [part.partition("\n")[2] for part in parts if part.startswith(title)]
+    if not bodies:
+        raise ValueError(f"No section of the file begins with {title!r}.")
+    return "\n".join(bodies)
+
+
 class Results(SphinxDirective):
-    """One result file: its path in the checkout, and a title to use instead."""
+    """One result file: its path, and a title to use instead, or one of its sections."""
 
     required_arguments = 1
-    option_spec = {"title": directives.unchanged}
+    option_spec = {"title": directives.unchanged, "section": directives.unchanged}
 
     def run(self) -> list[nodes.Node]:
         """Put the file in the place of the directive."""
         file = ROOT / self.arguments[0]
         self.env.note_dependency(str(file))
         text = file.read_text(encoding="utf-8")
+        if "section" in self.options:
+            text = section(text, self.options["section"])
         if "title" in self.options:
             text = re.sub(r"\A# .*", f"# {self.options['title']}", text)
         self.state_machine.insert_input(["", *converted(text), ""], str(file))

@@ -1,36 +1,54 @@
 """How often Algorithm 1 and forward selection find the best k features, by γ_S.
 
-For every k up to 10, on the five data sets (numbers binned), the first k features of
+A piece is a data set (numbers binned). For every k up to 10, the first k features of
 the path (`renyi.selection_path`), of `RenyiSelector` as it is, and of forward selection
 without its ridge penalty are compared with
 
 * the proved optimum (branch and bound) if there are at most 20 features;
 * otherwise forward selection, which is not proved to be optimal.
-
-    python -m experiments.best_subset                writes results/best_subset.md
 """
 
 from __future__ import annotations
 
-import argparse
-import time
-from collections.abc import Sequence
-from pathlib import Path
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
 import renyi
+from experiments import command
 from experiments.branch_and_bound import MOST_FEATURES, best_subset
-from experiments.pieces import made
+from experiments.reports import Report
 from renyi.solvers.forward_selection import forward, subset_value
 from renyi.solvers.ridge import moments
 
-HERE = Path(__file__).parent
+EXTRAS = ()
 SETS = ("votes", "credit", "adult", "kr-vs-kp", "promoters")
 MOST = 10
 EQUAL = 1e-7  # of γ: sets as good as the best count as the best
+OPTIONS = {
+    "most": command.Option(MOST, "largest number of features"),
+    "datasets": command.Option(SETS, "bundled data sets"),
+}
+_FORMS = ("Algorithm 1", "forward selection", "without its penalty")
+Result = dict[str, Any]
+
+
+def keys(settings: Mapping[str, Any]) -> list[str]:
+    """Return the pieces, which are the data sets.
+
+    >>> keys({"datasets": ["credit", "votes"]})
+    ['votes', 'credit']
+    """
+    return [name for name in SETS if name in settings["datasets"]]
+
+
+def work(key: str, settings: Mapping[str, Any]) -> Result:
+    """Compare the sets of one data set."""
+    rows, d = compare(key, settings["most"])
+    return {"features": d, "rows": rows.tolist()}
 
 
 def compare(name: str, most: int = MOST) -> tuple[NDArray[Any], int]:
@@ -58,60 +76,60 @@ def compare(name: str, most: int = MOST) -> tuple[NDArray[Any], int]:
     return np.array(rows), len(sizes)
 
 
-def table(most: int = MOST, names: Sequence[str] = SETS) -> str:
-    """Return the comparison of all sets as Markdown."""
-    lines = [
-        "| data set | features | compared with | k | Algorithm 1 as good | forward "
-        "selection as good | without its penalty | largest excess of γ, Algorithm 1 "
-        "| forward selection |",
-        "|---|---|---|---|---|---|---|---|---|",
-    ]
-    details = []
-    for name in names:
-        rows, d = compare(name, most)
-        exact = d <= MOST_FEATURES
-        best = rows[:, -1]
-        count = len(rows)
-        path, usual, greedy = (
-            f"{int((value <= best + EQUAL).sum())} of {count}" for value in rows.T[1:4]
-        )
-        excess, other = (f"{100 * (v / best - 1).max():.1f} %" for v in rows.T[1:3])
-        against = "proven optimum" if exact else "forward selection without penalty"
-        lines.append(
-            f"| {name} | {d} | {against} | 1–{count} | {path} | {usual} "
-            f"| {greedy if exact else '-'} | {excess} | {other} |"
-        )
-        details += [
-            f"| {name} | {int(k)} | {a:.5f} | {u:.5f} | {g:.5f} | "
-            + (f"{b:.5f} |" if exact else "- |")
-            for k, a, u, g, b in rows
-        ]
-    head = [
-        "| data set | k | Algorithm 1 | forward selection | without its penalty "
-        "| best |",
-        "|---|---|---|---|---|---|",
-    ]
-    return "\n".join([*lines, "", "γ_S of each set:", "", *head, *details])
+# ---- from pieces to tables
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--most", type=int, default=MOST)
-    parser.add_argument("--datasets", nargs="+", default=SETS)
-    parser.add_argument("--out", type=Path, default=HERE / "results" / "best_subset.md")
-    args = parser.parse_args()
-    begun = time.process_time()
-    text = table(args.most, args.datasets)
-    took = time.process_time() - begun
-    args.out.parent.mkdir(parents=True, exist_ok=True)
-    args.out.write_text(
-        "# How often each selection finds the best k features\n\n"
-        "Made by `python -m experiments.best_subset`, in "
-        f"{took:.0f} CPU seconds. A set counts as good as another if its γ_S is at "
-        f"most {EQUAL:g} larger.\n\n{text}\n\n{made()}\n",
-        encoding="utf-8",
-    )
+def report(results: Mapping[str, Result], settings: Mapping[str, Any]) -> Report:
+    """Return how often each selection is as good as the best, and every γ_S."""
+    counts = [_counted(name, result) for name, result in results.items()]
+    sets = [_values(name, result) for name, result in results.items()]
+    table = pd.concat(sets, ignore_index=True)
+    shown = table.astype(object).where(table.notna(), "-")
+    for column in (*_FORMS, "best"):
+        shown[column] = shown[column].map(lambda v: v if v == "-" else f"{v:.5f}")
+    tables = {
+        "How often a selection is as good as the best": pd.DataFrame(counts),
+        "γ_S of each set": shown,
+    }
+    notes = [f"A set counts as good as another if its γ_S is at most {EQUAL:g} larger."]
+    title = "How often each selection finds the best k features"
+    return Report(title, tables, notes, data=table)
+
+
+def _is_exact(result: Result) -> bool:
+    return bool(result["features"] <= MOST_FEATURES)
+
+
+def _counted(name: str, result: Result) -> dict[str, Any]:
+    """Return how often each selection of a data set is as good as the best."""
+    rows = np.array(result["rows"])
+    best, count = rows[:, -1], len(rows)
+    good = [f"{int((v <= best + EQUAL).sum())} of {count}" for v in rows.T[1:4]]
+    excess = [f"{100 * (v / best - 1).max():.1f} %" for v in rows.T[1:3]]
+    exact = _is_exact(result)
+    against = "proven optimum" if exact else f"forward selection {_FORMS[2]}"
+    return {
+        "data set": name,
+        "features": result["features"],
+        "compared with": against,
+        "k": f"1–{count}",
+        "Algorithm 1 as good": good[0],
+        "forward selection as good": good[1],
+        "without its penalty": good[2] if exact else "-",
+        "largest excess of γ, Algorithm 1": excess[0],
+        "forward selection": excess[1],
+    }
+
+
+def _values(name: str, result: Result) -> pd.DataFrame:
+    """Return γ of the sets of one data set; the best is known if it is proved."""
+    table = pd.DataFrame(result["rows"], columns=["k", *_FORMS, "best"])
+    table["k"] = table["k"].astype(int)
+    table.insert(0, "data set", name)
+    if not _is_exact(result):
+        table["best"] = np.nan
+    return table
 
 
 if __name__ == "__main__":
-    main()
+    raise SystemExit(command.main("best_subset"))

@@ -78,8 +78,7 @@ def _run(name: str, experiment: Any, args: argparse.Namespace) -> None:
         _note(f"{count} are saved in {folder}; run the same command to continue.")
         raise
     report: Report = experiment.report(results, settings)
-    report.notes.extend(pieces.origin(folder))
-    report.notes.extend(_digests(pieces.sources(folder, keys)))
+    report.notes.extend(pieces.made(folder, keys))
     written = [*report.write(folder, settings), folder / pieces.SETTINGS]
     _print(report, settings, [str(place) for place in written], args.json)
 
@@ -102,12 +101,14 @@ def _note(text: str) -> None:
 
 def _parser(name: str, experiment: Any) -> argparse.ArgumentParser:
     extras = dict.fromkeys(_INSTALL[extra] for extra in experiment.EXTRAS)
+    needs = "Needs no extra."
+    if extras:
+        needs = f"Needs {', '.join(experiment.EXTRAS)}: {install_advice(*extras)}."
     parser = argparse.ArgumentParser(
         prog=f"python -m experiments.{name}",
         description=experiment.__doc__.splitlines()[0],
-        epilog=f"Needs {', '.join(experiment.EXTRAS)}: {install_advice(*extras)}."
-        " Finished pieces are saved: after Ctrl-C, run the same command to continue."
-        " A terminal shows the time left.",
+        epilog=f"{needs} Finished pieces are saved: after Ctrl-C, run the same command "
+        "to continue. A terminal shows the time left.",
         allow_abbrev=False,
     )
     for option, (default, text, least) in experiment.OPTIONS.items():
@@ -183,22 +184,6 @@ def _check_extras(extras: Sequence[str]) -> None:
         names = dict.fromkeys(missing.values())
         needed = f"The experiment needs {' and '.join(missing)}"
         raise MissingExtraError(f"{needed}: {install_advice(*names)}.")
-
-
-def _digests(sources: set[str]) -> list[str]:
-    """Return a note on the code that made the pieces.
-
-    >>> _digests({"a1"}), len(_digests({"a1", "b2"}))
-    (['Digest of the code: a1.'], 1)
-    """
-    if sources <= {""}:
-        return []
-    if len(sources) == 1:
-        return [f"Digest of the code: {min(sources)}."]
-    return [
-        f"The pieces were made by {len(sources)} states of the code; pieces.jsonl has "
-        "the digest of each, if it is known."
-    ]
 
 
 def _count(held: Collection[str], keys: Collection[str]) -> str:

@@ -278,8 +278,6 @@ FITS: dict[tuple[str, ...], Callable[[Split], Outcomes]] = {
     ("majority",): _majority,
 }
 COLUMNS = tuple(column for columns in FITS for column in columns)
-RENYI = tuple(column for column in COLUMNS if column.startswith("δ̃"))
-BASELINES = ("DCC", "gDCC", "MPM", "TAN", "SVM", "SVM₂")
 OF_PAIRS = tuple(column for column in COLUMNS if column.endswith(("₂", "2")))
 
 

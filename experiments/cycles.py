@@ -30,7 +30,7 @@ import numpy as np
 import pandas as pd
 
 from experiments import command
-from experiments.reports import Report, machine
+from experiments.reports import Report
 from experiments.theorems import marginals_of
 from renyi.baselines.dcc import solve_tree
 from renyi.datasets import random_joint
@@ -169,7 +169,6 @@ def report(results: Mapping[str, Any], settings: Mapping[str, Any]) -> Report:
         "spanning trees is taken: no DCC on a tree promises less.",
         "A ring is built for this comparison: given the tables along a tree, a member "
         "can break the sum of the columns, which all pairs together fix.",
-        machine(),
     ]
     return Report(
         "Pairs that form a cycle",

@@ -38,7 +38,7 @@ from sklearn.model_selection import GroupKFold, StratifiedKFold
 from sklearn.svm import SVC
 
 from experiments import command
-from experiments.reports import Report, machine
+from experiments.reports import Report
 from renyi.genotypes.classifier import GenotypeClassifier
 from renyi.genotypes.files import Genotypes, read_genotypes
 from renyi.genotypes.metrics import risk_measures
@@ -393,7 +393,6 @@ def report(results: Mapping[str, Any], settings: Mapping[str, Any]) -> Report:
         f"components) the score adds {gained['nagelkerke']:.3f} Nagelkerke and "
         f"{gained['liability']:.3f} liability R².",
         _origin(studies),
-        machine(),
     ]
     if absent:
         notes.insert(0, f"HapMap's files were not found ({FOLDER} names their folder).")

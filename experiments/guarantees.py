@@ -20,7 +20,7 @@ from scipy.stats import binom
 from experiments import command, promises
 from experiments.populations import NAMES, SAME, SETTINGS, WORST, population
 from experiments.promises import CREPES, MRCPY, PACKAGES, PROMISES, Sample
-from experiments.reports import Report, machine
+from experiments.reports import Report
 
 EXTRAS = ("matplotlib", "highspy")
 OPTIONS = {
@@ -186,7 +186,7 @@ def report(results: Mapping[str, Any], settings: Mapping[str, Any]) -> Report:
         tables["Sets: mean share missed, percent, and classes in a set"] = _sets(
             named[sets]
         )
-    notes = [*NOTES, *_wider(bounds), *_counts(named), machine()]
+    notes = [*NOTES, *_wider(bounds), *_counts(named)]
     return Report(
         "Guarantees: who keeps which promise",
         tables,

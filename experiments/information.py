@@ -33,7 +33,7 @@ from scipy import sparse
 from scipy.special import softmax, xlogy
 
 from experiments import command
-from experiments.reports import Report, machine
+from experiments.reports import Report
 from experiments.theorems import KINDS, marginals_of
 from renyi.datasets import random_joint
 from renyi.robust.ambiguity_set import Ambiguity, Floats, Outcomes, worst_member
@@ -225,7 +225,6 @@ def report(results: Mapping[str, Any], settings: Mapping[str, Any]) -> Report:
         "the likeliest class count as errors.",
         "Both principles rest on programs over all outcomes of a table. Only the HGR "
         "principle has a closed form from pair counts.",
-        machine(),
     ]
     tables = {"Worst errors": errors, "Bounds": bounds}
     return Report(

@@ -3,8 +3,9 @@
 A folder contains ``settings.json`` and ``pieces.jsonl``, one line for each finished
 piece. A line is flushed to the disk. If a kill cut the last line, its piece runs again.
 A folder with other settings is rejected, except for a run of more splits, samples or
-data sets. Every line contains a digest of the sources that made it. A report says if
-its pieces come from more than one state of the sources.
+data sets. Every line contains a digest of the sources that made it, and the CPU seconds
+it took. The settings contain the date, the machine and the code of the first run. A
+report says all this, and if its pieces come from more than one state of the sources.
 
 Worker processes end with the main process, whatever ended it.
 """
@@ -24,7 +25,8 @@ from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from datetime import date
-from functools import cache
+from functools import cache, partial
+from importlib.metadata import version
 from multiprocessing import active_children, get_context, parent_process
 from pathlib import Path
 from typing import Any, TextIO
@@ -39,11 +41,12 @@ Cost = Callable[[str], float]
 
 # Settings that only choose the pieces, and do not change any of them: a run of 5 splits
 # can continue to 100.
-ORIGIN = ("begun", "processor")
+ORIGIN = ("begun", "processor", "software", "code")
 EXTENT = {"splits", "large", "datasets", "samples", "slow", "command", *ORIGIN}
 SETTINGS = "settings.json"
 PIECES = "pieces.jsonl"
 CODE = "code"
+SECONDS = "seconds"
 # Each process is one thread: more would only fight over the cores.
 _THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 
@@ -95,8 +98,10 @@ def run(
     workers = min(processors() if workers is None else workers, max(1, len(left)))
     try:
         with open(folder / PIECES, "a", encoding="utf-8") as out:
-            for key, result in _results(left, settings, work, workers):
-                line = {"key": key, CODE: digest(), "result": result}
+            timed = partial(_timed, work)
+            for key, (result, seconds) in _results(left, settings, timed, workers):
+                spent = round(seconds, 3)
+                line = {"key": key, CODE: digest(), SECONDS: spent, "result": result}
                 out.write(json.dumps(line) + "\n")
                 out.flush()
                 os.fsync(out.fileno())
@@ -119,11 +124,11 @@ def begin(folder: Path, settings: Mapping[str, Any]) -> dict[str, Any]:
                 f"{folder} contains a run with {name} = {earlier.get(name)!r}, not "
                 f"{requested.get(name)!r}: give another --out, or delete the folder."
             )
-    origin = {name: earlier[name] for name in ORIGIN if name in earlier}
+    known = {name: earlier[name] for name in ORIGIN if name in earlier}
     if earlier is requested:
-        origin = {"begun": date.today().isoformat(), "processor": processor()}
+        known = origin()
     with replacing(place) as stream:
-        stream.write((json.dumps({**requested, **origin}, indent=2) + "\n").encode())
+        stream.write((json.dumps({**requested, **known}, indent=2) + "\n").encode())
     return _finished(folder / PIECES)
 
 
@@ -135,22 +140,56 @@ def processor() -> str:
     return f"{names[0] if names else platform.machine()}, {len(names) or '?'} cores"
 
 
-def origin(folder: Path) -> list[str]:
-    """Return a note on when and where a run was begun; none if it is not known."""
-    settings = _read(folder / SETTINGS)
-    if not settings.keys() >= set(ORIGIN):
-        return []
-    return [f"Begun on {settings['begun']}; processor: {settings['processor']}."]
+def software() -> str:
+    """Return the versions in use.
 
-
-def made() -> str:
-    """Return a sentence for results that are made at once, without pieces.
-
-    >>> digest() in made()
-    True
+    >>> software().split()[0]
+    'renyi'
     """
-    today = date.today().isoformat()
-    return f"Made on {today}; processor: {processor()}. Digest of the code: {digest()}."
+    packages = ("numpy", "scipy", "scikit-learn")
+    used = [f"renyi {renyi.__version__}", f"Python {platform.python_version()}"]
+    used += [f"{name} {version(name)}" for name in packages]
+    return f"{', '.join(used)} on {platform.system()} {platform.machine()}"
+
+
+def origin() -> dict[str, str]:
+    """Return when, where and by which code a run is made that begins now."""
+    return {
+        "begun": date.today().isoformat(),
+        "processor": processor(),
+        "software": software(),
+        "code": digest(),
+    }
+
+
+def made(folder: Path, keys: Collection[str]) -> list[str]:
+    """Return notes on when, where and by which code the pieces of a folder were made.
+
+    >>> import tempfile
+    >>> place = Path(tempfile.mkdtemp())
+    >>> results = run(place, {"seed": 7}, ["a"], lambda key, _: 1, workers=1)
+    >>> begun, code = made(place, ["a"])
+    >>> "seed: 7" in begun, code == f"Digest of the code: {digest()}."
+    (True, True)
+    """
+    settings = _read(folder / SETTINGS)
+    known = {name: settings.get(name, "not recorded") for name in (*ORIGIN, "seed")}
+    note = (
+        f"Begun: {known['begun']}; seed: {known['seed']}; processor: "
+        f"{known['processor']}; versions: {known['software']}."
+    )
+    lines = _pieces(folder, keys)
+    if all(SECONDS in line for line in lines):
+        total = sum(line[SECONDS] for line in lines)
+        note += f" One thread in each process, {total:,.0f} CPU seconds in all."
+    codes = sources(folder, keys)
+    if len(codes) == 1:
+        return [note, f"Digest of the code: {min(codes) or 'not recorded'}."]
+    return [
+        note,
+        f"The pieces were made by {len(codes)} states of the code; pieces.jsonl has "
+        "the digest of each, if it is known.",
+    ]
 
 
 @cache
@@ -169,18 +208,23 @@ def digest() -> str:
     return total.hexdigest()[:16]
 
 
-def sources(folder: Path, keys: Collection[str]) -> set[str]:
-    """Return the digests of the code that made some pieces; "" if it is unknown.
+def sources(folder: Path, keys: Collection[str] | None = None) -> set[str]:
+    """Return the digests of the code that made pieces; "" if it is unknown.
 
     >>> import tempfile
     >>> place = Path(tempfile.mkdtemp())
     >>> results = run(place, {}, ["a"], lambda key, _: 1, workers=1)
-    >>> sources(place, ["a"]) == {digest()}
+    >>> sources(place, ["a"]) == sources(place) == {digest()}
     True
     """
+    return {piece.get(CODE, "") for piece in _pieces(folder, keys)}
+
+
+def _pieces(folder: Path, keys: Collection[str] | None) -> list[dict[str, Any]]:
+    """Return the lines of some pieces, or of all."""
     lines = (folder / PIECES).read_text(encoding="utf-8").splitlines()
-    made = {piece["key"]: piece.get(CODE, "") for piece in map(json.loads, lines)}
-    return {made[key] for key in keys}
+    held = {piece["key"]: piece for piece in map(json.loads, lines)}
+    return [*held.values()] if keys is None else [held[key] for key in keys]
 
 
 def _read(place: Path) -> dict[str, Any]:
@@ -212,6 +256,13 @@ def _finished(place: Path) -> dict[str, Any]:
                 "or the whole file."
             ) from None
     return done
+
+
+def _timed(work: Work, key: str, settings: Mapping[str, Any]) -> tuple[Any, float]:
+    """Return the result of a piece, and the CPU seconds that it took."""
+    began = time.process_time()
+    result = work(key, settings)
+    return result, time.process_time() - began
 
 
 def _results(

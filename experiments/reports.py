@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from renyi import __version__
 from renyi.files import replacing
 from renyi.validation import import_extra
 
@@ -113,21 +112,6 @@ def plotting() -> Any:
     """Return matplotlib; raise an error with advice if it is missing."""
     import_extra("matplotlib.figure", "plot", "Figures need matplotlib")
     return import_module("matplotlib")
-
-
-def machine() -> str:
-    """Return a sentence on the machine and the versions in use.
-
-    >>> machine().startswith("Made with renyi ")
-    True
-    """
-    import platform
-    from importlib.metadata import version
-
-    packages = ("numpy", "scipy", "scikit-learn")
-    used = [f"renyi {__version__}", *(f"{name} {version(name)}" for name in packages)]
-    where = f"Python {platform.python_version()} on {platform.machine()}"
-    return f"Made with {', '.join(used)}, {where}, one thread in each process."
 
 
 def standard_error(values: Any) -> float:

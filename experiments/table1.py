@@ -18,8 +18,8 @@ import numpy as np
 import pandas as pd
 
 from experiments import command, contenders
-from experiments.contenders import BASELINES, COLUMNS, OF_PAIRS, RENYI
-from experiments.reports import Report, machine, standard_error
+from experiments.contenders import COLUMNS, OF_PAIRS
+from experiments.reports import Report, standard_error
 from renyi import datasets
 
 TRAIN = 0.7
@@ -43,10 +43,12 @@ RECIPES = {
     COMPLETE: "rows without missing cells; columns of categories only",
 }
 ONE_RECIPE = ("kr-vs-kp", "promoters")
-_QUOTED = (
-    *("δ̃map", "δ̃", "δ̃map₂", "δ̃₂", "δ̃map_FS2", "δ̃_FS2"),
-    *("DCC", "gDCC", "MPM", "TAN", "SVM"),
-)
+_BOTH = "both"
+_FIRST = ("δ̃map", "δ̃")
+_SECOND = ("δ̃map₂", "δ̃₂", "δ̃map_FS2", "δ̃_FS2")
+PROPOSED = (*_FIRST, *_SECOND)
+BENCHMARKS = ("DCC", "gDCC", "MPM", "TAN", "SVM")
+_QUOTED = (*PROPOSED, *BENCHMARKS)
 # Percent, as printed in the paper.
 _PAPER = {
     "adult": (17, 21, 16, 20, 16, 20, 18, 18, 22, 18, 22),
@@ -76,7 +78,15 @@ EARLIER = {
     }
     for name, row in _EARLIER.items()
 }
-_AS_GOOD = 2  # standard errors of the mean difference
+_SURE = 2  # standard errors of the mean difference
+_POINT = 1.0  # percent
+# What is compared by its least test error: the proposed classifiers, and the others.
+COMPARISONS = {
+    "The paper's six classifiers and its five benchmarks": (PROPOSED, BENCHMARKS),
+    "The same, with SVM₂ among the others": (PROPOSED, (*BENCHMARKS, "SVM₂")),
+    "δ̃map_FS2 alone and the five benchmarks": (("δ̃map_FS2",), BENCHMARKS),
+}
+BETTER, TIE, WORSE = "better", "tie", "worse"
 
 
 def _listed(grid: Sequence[float]) -> str:
@@ -157,14 +167,18 @@ def split_of(key: str, seed: int) -> contenders.Split:
     (162, 16)
     """
     name, number, recipe = key.split()
-    X, y = datasets.load(name)
-    if recipe == COMPLETE:
-        complete = X.notna().all(axis=1)
-        categorical = [c for c in X if not pd.api.types.is_numeric_dtype(X[c])]
-        X = X.loc[complete, categorical]
-        y = y[complete]
     seeds = [seed, DATASETS.index(name), int(number)]
-    return contenders.random_split(X, y, TRAIN, seeds)
+    return contenders.random_split(*load(name, recipe), TRAIN, seeds)
+
+
+def load(name: str, recipe: str) -> tuple[pd.DataFrame, pd.Series]:
+    """Return a data set by one of the recipes."""
+    X, y = datasets.load(name)
+    if recipe == ALL:
+        return X, y
+    complete = X.notna().all(axis=1)
+    categorical = [c for c in X if not pd.api.types.is_numeric_dtype(X[c])]
+    return X.loc[complete, categorical], y[complete]
 
 
 # ---- from pieces to tables
@@ -220,41 +234,103 @@ def summary(frame: pd.DataFrame) -> pd.DataFrame:
     return table.iloc[np.lexsort(ranks)].reset_index(drop=True)
 
 
-_BEST = "best of nine Rényi variants"  # by test error, which favours them
 _PUBLISHED = {"paper": PAPER, "paper, earlier": EARLIER}
 
 
-def best(frame: pd.DataFrame) -> pd.DataFrame:
-    """Return the best Rényi variant and the best baseline of each data set.
+def best(
+    frame: pd.DataFrame, ours: Sequence[str], theirs: Sequence[str]
+) -> pd.DataFrame:
+    """Return the best of ours and of theirs on each data set, and their difference.
 
-    The difference is taken split by split, and so is its standard error.
+    Only splits that have all of them are compared. The difference is taken split by
+    split, and so is its standard error.
     """
     rows = []
     for (name, recipe), part in frame.groupby(["dataset", "recipe"], sort=False):
         errors = 100 * part.pivot(index="split", columns="classifier", values="error")
-        errors = errors.dropna(axis="columns")  # one that only some splits have
-        ours = _least(errors, RENYI)
-        theirs = _least(errors, BASELINES)
-        if ours is None or theirs is None:
+        errors = errors[[c for c in (*ours, *theirs) if c in errors]].dropna()
+        first, second = _least(errors, ours), _least(errors, theirs)
+        if first is None or second is None:
             continue
-        difference = errors[ours] - errors[theirs]
-        mean = float(difference.mean())
-        sem = standard_error(difference)
+        difference = errors[first] - errors[second]
+        mean, sem = float(difference.mean()), standard_error(difference)
         rows.append(
             {
                 "data set": name,
-                "recipe": _recipe_text(str(name), str(recipe)),
-                _BEST: f"{ours} {errors[ours].mean():.2f}",
-                "best of the others": f"{theirs} {errors[theirs].mean():.2f}",
-                "difference": _plus_minus(mean, sem, 2),
-                "as good": "yes" if mean <= _AS_GOOD * np.nan_to_num(sem) else "no",
+                "recipe": recipe_text(str(name), str(recipe)),
+                "splits": len(errors),
+                "proposed": _named(errors, ours, first),
+                "other": _named(errors, theirs, second),
+                "difference": plus_minus(mean, sem, 2),
+                "proposed is": verdict(mean, sem),
             }
         )
     return pd.DataFrame(rows)
 
 
-def _recipe_text(name: str, recipe: str) -> str:
-    return "both" if name in ONE_RECIPE else recipe
+def verdict(mean: float, sem: float) -> str:
+    """Return whether a difference of errors is more than chance explains.
+
+    >>> verdict(-0.5, 0.1), verdict(-0.1, 0.1), verdict(0.0, 0.0), verdict(1.0, 0.2)
+    ('better', 'tie', 'tie', 'worse')
+    """
+    if abs(mean) <= _SURE * np.nan_to_num(sem):
+        return TIE
+    return BETTER if mean < 0 else WORSE
+
+
+def _named(errors: pd.DataFrame, columns: Sequence[str], chosen: str) -> str:
+    """Return a classifier with its error, and of how many it is the best."""
+    count = len([c for c in columns if c in errors])
+    text = f"{chosen} {errors[chosen].mean():.2f}"
+    return text if count == 1 else f"{text}, best of {count}"
+
+
+def counts(frame: pd.DataFrame) -> pd.DataFrame:
+    """Return on how many data sets each comparison is won, by either recipe."""
+    rows = []
+    for title, sides in COMPARISONS.items():
+        rivals = best(frame, *sides)
+        if rivals.empty:
+            continue
+        for recipe in RECIPES:
+            part = rivals[rivals["recipe"].isin([recipe, _BOTH])]
+            found = part["proposed is"].value_counts()
+            verdicts = {word: int(found.get(word, 0)) for word in (BETTER, TIE, WORSE)}
+            rows.append({"comparison": title, "recipe": recipe, **verdicts})
+    return pd.DataFrame(rows)
+
+
+def near(table: pd.DataFrame) -> pd.DataFrame:
+    """Return how many of the printed figures are within a point of ours."""
+    rows = []
+    groups = {"order 1": _FIRST, "order 2": _SECOND, "the others": BENCHMARKS}
+    places = zip(table["dataset"], table["recipe"], strict=True)
+    for name, recipe in dict.fromkeys((str(a), str(b)) for a, b in places):
+        part = table[(table["dataset"] == name) & (table["recipe"] == recipe)]
+        errors = 100 * part.set_index("classifier")["error"]
+        figures = {head: {c: PAPER[name][c] for c in of} for head, of in groups.items()}
+        figures["earlier table"] = EARLIER[name]
+        row = {"data set": name, "recipe": recipe_text(name, recipe)}
+        for head, quoted in figures.items():
+            there = [c for c in quoted if c in errors]
+            close = [c for c in there if is_near(errors[c], quoted[c])]
+            row[head] = f"{len(close)} of {len(there)}"
+        rows.append(row)
+    return pd.DataFrame(rows)
+
+
+def is_near(percent: float, printed: float) -> bool:
+    """Return whether an error is within a point of a printed figure.
+
+    >>> is_near(4.0, 3), is_near(4.1, 3)
+    (True, False)
+    """
+    return bool(abs(percent - printed) <= _POINT)
+
+
+def recipe_text(name: str, recipe: str) -> str:
+    return _BOTH if name in ONE_RECIPE else recipe
 
 
 def _least(errors: pd.DataFrame, columns: Sequence[str]) -> str | None:
@@ -266,28 +342,30 @@ def report(results: Mapping[str, Any], settings: Mapping[str, Any]) -> Report:
     """Return the errors next to the paper's, the bounds, and what was chosen."""
     frame = tidy(results)
     table = summary(frame)
-    rivals = best(frame)
     names = list(dict.fromkeys(table["dataset"]))
-    tables = {}
-    for name in names:
-        part = table[table["dataset"] == name]
-        title = f"{name}: test error, percent, {part['splits'].max()} splits"
-        tables[title] = _errors(part)
-    if not rivals.empty:
-        title = f"The {_BEST} and the best of the others"
-        tables[title] = rivals
+    tables = {
+        f"{name}: test error, percent": _errors(table[table["dataset"] == name])
+        for name in names
+    }
+    tables["How many printed figures are within a point of ours"] = near(table)
+    compared = counts(frame)
+    if not compared.empty:
+        tables["On how many data sets the proposed classifiers are better"] = compared
+    for title, sides in COMPARISONS.items():
+        rivals = best(frame, *sides)
+        if not rivals.empty:
+            tables[title] = rivals
     bounded = table[table["bound"].notna()]
     title = "Mean bound, percent, and in how many splits the error exceeded it"
     tables[title] = _by_set(bounded, _bound)
     tables["Chosen parameter, selected features, CPU seconds"] = _by_set(table, _choice)
     notes = [_recipe_note(set(names)), *_notes(set(names))]
-    if not rivals.empty:
-        notes.append(_AS_GOOD_NOTE)
-    notes += _partial(table)
+    if not compared.empty:
+        notes.append(_COMPARED_NOTE)
     return Report(
         "Test errors on five data sets",
         tables,
-        [*notes, machine()],
+        notes,
         lambda figure: _draw(figure, table),
         table,
     )
@@ -304,20 +382,6 @@ def _recipe_note(names: set[str]) -> str:
         f"Recipes: {recipes}. {' and '.join(same)} {verb} neither missing cells nor "
         "numbers, so that both recipes are the same."
     )
-
-
-def _partial(table: pd.DataFrame) -> list[str]:
-    """Name the classifiers that some splits of a data set do not have."""
-    most = table.groupby(["dataset", "recipe"])["splits"].transform("max")
-    fewer = table[table["splits"] < most]
-    notes = []
-    for name, part in fewer.groupby("dataset", sort=False):
-        columns = list(dict.fromkeys(part["classifier"]))
-        verb = "is" if len(columns) == 1 else "are"
-        most_of_them = int(part["splits"].max())
-        count = "split" if most_of_them == 1 else f"{most_of_them} splits"
-        notes.append(f"On {name}, {', '.join(columns)} {verb} of the first {count}.")
-    return notes
 
 
 def _notes(names: set[str]) -> list[str]:
@@ -340,39 +404,80 @@ def _notes(names: set[str]) -> list[str]:
     return [note.format(**values) for note in NOTES]
 
 
-_AS_GOOD_NOTE = (
-    "As good: the mean difference over the same splits is at most two standard errors "
-    "above zero. Either side is the best of several, chosen by the same errors."
+_COMPARED_NOTE = (
+    "Better and worse: the mean difference over the common splits is more than two "
+    "standard errors from zero; a tie otherwise. Best is the least test error, which "
+    "favours the side with more classifiers, and both sides over one that is fixed "
+    "beforehand. So the last comparison has one proposed classifier, the paper's pairs "
+    "with selection."
 )
 
 
 def _errors(table: pd.DataFrame) -> pd.DataFrame:
     """Return a row for every classifier of a data set, next to what was published."""
     (name,) = dict.fromkeys(table["dataset"])
-    wide = _by_set(table, lambda row: _plus_minus(100 * row.error, 100 * row.sem, 1))
+    wide = _by_set(table, lambda row: plus_minus(100 * row.error, 100 * row.sem, 1))
     wide.columns = [heading.removeprefix(f"{name} ") for heading in wide.columns]
     for title, figures in _PUBLISHED.items():
         quoted = [figures[name].get(column, "") for column in wide["classifier"]]
         wide[title] = list(map(str, quoted))
+    wide["within a point"] = [_near_by(table, c) for c in wide["classifier"]]
     return wide
 
 
+def _near_by(table: pd.DataFrame, classifier: str) -> str:
+    """Return the recipes by which an error is within a point of the printed one."""
+    part = table[table["classifier"] == classifier]
+    printed = PAPER[part["dataset"].iloc[0]].get(classifier)
+    if printed is None:
+        return ""
+    errors = dict(zip(part["recipe"], 100 * part["error"], strict=True))
+    close = [str(r) for r, percent in errors.items() if is_near(percent, printed)]
+    if not close:
+        return "no"
+    return ", ".join(close) if len(part) > 1 else "yes"
+
+
 def _by_set(table: pd.DataFrame, cell: Any) -> pd.DataFrame:
-    """Return a row for every classifier, a column for every data set and recipe."""
+    """Return a row for every classifier, a column for every data set and recipe.
+
+    The heading has the number of splits. A cell of fewer splits has its own.
+    """
     renamed = table.rename(columns={"standard error": "sem"})
-    cells = {(r.dataset, r.recipe, r.classifier): cell(r) for r in renamed.itertuples()}
+    rows: dict[tuple[str, str, str], Any] = {
+        (str(r.dataset), str(r.recipe), str(r.classifier)): r
+        for r in renamed.itertuples()
+    }
     classifiers = [c for c in COLUMNS if c in set(table["classifier"])]
     out = pd.DataFrame({"classifier": classifiers})
-    for name, recipe in dict.fromkeys((str(key[0]), str(key[1])) for key in cells):
-        heading = f"{name} {_recipe_text(name, recipe)}"
-        out[heading] = [cells.get((name, recipe, each), "") for each in classifiers]
+    for name, recipe in dict.fromkeys(key[:2] for key in rows):
+        column = [rows.get((name, recipe, each)) for each in classifiers]
+        most = max(row.splits for row in column if row is not None)
+        heading = f"{name} {recipe_text(name, recipe)}, {_splits(most)}"
+        out[heading] = [_cell(row, cell, most) for row in column]
     return out
 
 
-def _plus_minus(mean: float, sem: float, digits: int) -> str:
+def _cell(row: Any, cell: Any, most: int) -> str:
+    if row is None:
+        return ""
+    text = str(cell(row))
+    return text if row.splits == most else f"{text} ({_splits(row.splits)})"
+
+
+def _splits(count: int) -> str:
+    """Return a number of splits.
+
+    >>> _splits(1), _splits(25)
+    ('1 split', '25 splits')
+    """
+    return f"{count} split" if count == 1 else f"{count} splits"
+
+
+def plus_minus(mean: float, sem: float, digits: int) -> str:
     """Return a mean with its standard error, which one split does not have.
 
-    >>> _plus_minus(4.26, 0.11, 1), _plus_minus(4.26, float("nan"), 1)
+    >>> plus_minus(4.26, 0.11, 1), plus_minus(4.26, float("nan"), 1)
     ('4.3 ± 0.1', '4.3')
     """
     text = f"{mean:.{digits}f}"
@@ -380,7 +485,7 @@ def _plus_minus(mean: float, sem: float, digits: int) -> str:
 
 
 def _bound(row: Any) -> str:
-    return f"{100 * row.bound:.1f} ({100 * row.exceeded:.0f} % of splits)"
+    return f"{100 * row.bound:.1f}, exceeded in {100 * row.exceeded:.0f} %"
 
 
 def _choice(row: Any) -> str:

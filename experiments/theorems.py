@@ -19,7 +19,7 @@ import numpy as np
 import pandas as pd
 
 from experiments import command
-from experiments.reports import Report, machine
+from experiments.reports import Report
 from renyi.datasets import random_joint
 from renyi.estimators.classifier import RenyiClassifier
 from renyi.marginals.marginals import Marginals
@@ -125,7 +125,6 @@ def report(results: Mapping[str, Any], settings: Mapping[str, Any]) -> Report:
         "attained. Tables with a right side of 0 have none.",
         "Every side is exact: a cone program for θ, linear programs over all outcomes "
         "for the others. A table counts as separable if γ − θ < 1e-6.",
-        machine(),
     ]
     tables = {"Inequalities": pd.DataFrame(rows), "Separable tables": shares}
     return Report("Theorems", tables, notes, lambda figure: _draw(figure, frame))

@@ -444,10 +444,14 @@ def _columns_in(encoder: Encoder, places: Places) -> Places:
 
 
 class LeastCorrelation(NamedTuple):
-    """The least maximal correlation of features and target, or a bound from below."""
+    """The least maximal correlation of features and target, and its closed-form bound.
+
+    `rho` is exact, or the bound from below.
+    """
 
     rho: float
     exact: bool
+    bound: float
 
 
 def least_correlation(m: Marginals) -> LeastCorrelation:
@@ -460,14 +464,15 @@ def least_correlation(m: Marginals) -> LeastCorrelation:
     outcomes = np.prod(m.encoder.columns.sizes, dtype=np.float64) * len(m.classes)
     of_columns = m.order == 1 and len(m.classes) == 2
     small = of_columns and outcomes <= _EXACT_CORRELATION
+    only_bound = LeastCorrelation(bound, exact=False, bound=bound)
     if not small or find_spec("clarabel") is None:
-        return LeastCorrelation(bound, exact=False)
+        return only_bound
     result = theta(m, class_conditional=False)
     variance = float(np.prod(m.class_probabilities))
     if result.theta is None or variance <= 0:
-        return LeastCorrelation(bound, exact=False)
+        return only_bound
     rho = float(np.sqrt(np.clip(1 - result.theta / variance, 0, 1)))
-    return LeastCorrelation(max(rho, bound), exact=True)
+    return LeastCorrelation(max(rho, bound), exact=True, bound=bound)
 
 
 # ---- cross-validation

@@ -75,12 +75,17 @@ def test_correlation_of_the_columns(good: Callable[..., Done]) -> None:
     theta = renyi.theta(m).theta
     share = float(m.class_probabilities[0])
     exact = np.sqrt(1 - theta / (share * (1 - share)))
-    assert done == {"rho": pytest.approx(exact, abs=1e-6), "exact": True}
-    assert exact >= renyi.hgr_lower_bound(m) - 1e-9
+    bound = renyi.hgr_lower_bound(m)
+    assert done["rho"] == pytest.approx(exact, abs=1e-6)
+    assert done["exact"] and done["bound"] == pytest.approx(bound)
+    assert exact >= bound - 1e-9
     text = flat(good("select", "votes", "--n-features", "2").out)
-    assert f"with the same pair counts, is {exact:.3f}." in text
+    below = np.floor(1000 * bound) / 1000
+    figures = f"is {exact:.3f} (in closed form: at least {below:.3f})."
+    assert f"with the same pair counts, {figures}" in text
     many = good("select", "kr-vs-kp", "--n-features", "20", "--json").json
     assert not many["correlation"]["exact"]
+    assert many["correlation"]["rho"] == many["correlation"]["bound"]
 
 
 def test_no_feature_that_helps_is_told(good: Callable[..., Done]) -> None:

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 import renyi
-from experiments.best_subset import HERE, compare
+from experiments import best_subset as experiment
+from experiments.best_subset import compare
 from experiments.branch_and_bound import best_subset
 from renyi.solvers import ridge
 from renyi.solvers.forward_selection import ALPHA, forward, subset_value
@@ -141,11 +142,12 @@ def test_the_default_is_compared_as_it_is():
 
 
 def test_the_documentation_has_the_committed_counts():
-    text = (HERE / "results" / "best_subset.md").read_text(encoding="utf-8")
+    folder = Path(experiment.__file__).parent
+    text = (folder / "results/best_subset/table.md").read_text(encoding="utf-8")
     lines = [line.split("|")[1:-1] for line in text.splitlines() if "proven" in line]
     counts = [[int(cell.split(" of ")[0]) for cell in line[4:7]] for line in lines]
     path, usual, greedy = np.sum(counts, axis=0)
-    page = Path(HERE.parent, "docs", "selection.rst").read_text(encoding="utf-8")
+    page = (folder.parent / "docs/selection.rst").read_text(encoding="utf-8")
     words = " ".join(page.split())
     assert f"finds {usual} of these 30 sets with its small penalty" in words
     assert f"and {greedy} without, Algorithm 1 finds {path}" in words

@@ -13,8 +13,10 @@ import pandas as pd
 import pytest
 
 from experiments import (
+    best_subset,
     command,
     cycles,
+    diagnose,
     genome,
     guarantees,
     information,
@@ -36,6 +38,8 @@ SMALL = {
     "cycles": ("--tables", 3),
     "selection": ("--splits", 1, "--datasets", "votes"),
     "guarantees": ("--samples", 1, "--rows", 100),
+    "best_subset": ("--most", 2, "--datasets", "votes"),
+    "diagnose": ("--splits", 1, "--datasets", "votes"),
 }
 ONE = ("--tables", 1, "--workers", 1)
 MODULES = {
@@ -47,7 +51,10 @@ MODULES = {
     "cycles": cycles,
     "selection": selection,
     "guarantees": guarantees,
+    "best_subset": best_subset,
+    "diagnose": diagnose,
 }
+WITHOUT_FIGURE = {"best_subset"}
 
 
 @pytest.fixture
@@ -92,10 +99,13 @@ def test_small_run_then_nothing_is_left_to_do(good, monkeypatch, name):
     monkeypatch.setattr(guarantees, "NAMES", ("additive", "votes"))
     monkeypatch.setattr(genome, "_PEOPLE", 12)
     monkeypatch.setattr(genome, "folder", lambda: None)
+    monkeypatch.setattr(diagnose, "LAMBDAS", diagnose.LAMBDAS[12:16])
+    monkeypatch.setattr(diagnose, "NUMBERS", diagnose.NUMBERS[:2])
     small = (name, *SMALL[name], "--workers", 1)
     first = good(*small)
     folder = Path("results", name)
-    assert {place.name for place in folder.iterdir()} == FILES
+    files = FILES - ({"figure.svg"} if name in WITHOUT_FIGURE else set())
+    assert {place.name for place in folder.iterdir()} == files
     table = pd.read_csv(folder / "table.csv")
     assert len(table) > 0
     text = (folder / "table.md").read_text(encoding="utf-8")
@@ -104,14 +114,18 @@ def test_small_run_then_nothing_is_left_to_do(good, monkeypatch, name):
     assert settings["seed"] == 0
     assert settings["command"][:3] == ["python", "-m", f"experiments.{name}"]
     assert " ".join(settings["command"]) in text
+    assert f"Begun: {settings['begun']}; seed: 0; " in text
+    assert f"processor: {settings['processor']}; " in text
+    assert f"versions: {settings['software']}." in text
+    assert "CPU seconds in all" in text
+    assert settings["code"] == pieces.digest()
+    assert f"Digest of the code: {pieces.digest()}." in text
     held = lines(folder)
     monkeypatch.setattr(MODULES[name], "work", None)  # must not be called again
     again = good(*small, "--json").json
     assert lines(folder) == held
-    assert again["written"] == [
-        str(folder / name)
-        for name in ("table.csv", "table.md", "figure.svg", "settings.json")
-    ]
+    written = ("table.csv", "table.md", "figure.svg", "settings.json")
+    assert again["written"] == [str(folder / each) for each in written if each in files]
     assert again["tables"]
     assert (folder / "table.md").read_text(encoding="utf-8") == text
 
@@ -264,6 +278,8 @@ def test_the_short_version_is_understood(run, monkeypatch):
     commands = [part.split() for part in parts if part]
     assert {name for name, *_ in commands} == {*MODULES} - {"guarantees"}
     for name, *argv in commands:
+        seeded = name in {"table1", "selection", "diagnose"}
+        assert ("--seed 1" in " ".join(argv)) == seeded
         done = run(name, *argv)
         assert done.code == 2
         assert f"as far as the work in results/short/{name}" in done.err

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from experiments import pieces
+from experiments import __main__, pieces
 from renyi.counting import compiled
 from support.commandline import HERE
 from support.work import dying, square
@@ -107,6 +107,54 @@ def test_every_piece_tells_the_code_that_made_it(tmp_path, monkeypatch):
     assert pieces.sources(tmp_path, ["a"]) == {first}
     assert pieces.sources(tmp_path, ["b"]) == {"other"}
     assert pieces.sources(tmp_path, ["a", "b"]) == {first, "other"}
+    assert pieces.sources(tmp_path) == {first, "other"}
+    begun, note = pieces.made(tmp_path, ["a", "b"])
+    assert "seed: 0" in begun and "2 states of the code" in note
+    assert pieces.made(tmp_path, ["b"])[1] == "Digest of the code: other."
+
+
+def test_date_machine_and_code_are_those_of_the_first_run(tmp_path, monkeypatch):
+    work = lambda key, _: key  # noqa: E731
+    pieces.run(tmp_path, {"seed": 3}, ["a"], work, workers=1)
+    settings = json.loads((tmp_path / pieces.SETTINGS).read_text())
+    assert {name: settings[name] for name in pieces.ORIGIN} == pieces.origin()
+    monkeypatch.setattr(pieces, "processor", lambda: "another machine")
+    monkeypatch.setattr(pieces, "digest", lambda: "other")
+    pieces.run(tmp_path, {"seed": 3}, ["a", "b"], work, workers=1)
+    again = json.loads((tmp_path / pieces.SETTINGS).read_text())
+    assert again == settings
+
+
+def test_seconds_of_pieces_are_added(tmp_path):
+    work = lambda key, _: sum(range(10**6))  # noqa: E731
+    pieces.run(tmp_path, {}, ["a", "b"], work, workers=1)
+    lines = map(json.loads, (tmp_path / pieces.PIECES).read_text().splitlines())
+    assert all(0 < line[pieces.SECONDS] < 10 for line in lines)
+    assert "CPU seconds in all." in pieces.made(tmp_path, ["a", "b"])[0]
+
+
+def test_what_was_not_recorded_is_said(tmp_path):
+    pieces.run(tmp_path, {}, ["a"], lambda key, _: key, workers=1)
+    (tmp_path / pieces.SETTINGS).write_text("{}")
+    (tmp_path / pieces.PIECES).write_text('{"key": "a", "result": 2}\n')
+    begun, code = pieces.made(tmp_path, ["a"])
+    assert begun.count("not recorded") == 4 and "CPU" not in begun
+    assert code == "Digest of the code: not recorded."
+
+
+def test_results_of_other_code_are_named(tmp_path, monkeypatch, capsys):
+    work = lambda key, _: key  # noqa: E731
+    pieces.run(tmp_path / "new", {}, ["a"], work, workers=1)
+    monkeypatch.setattr(pieces, "digest", lambda: "before")
+    pieces.run(tmp_path / "old", {}, ["a"], work, workers=1)
+    monkeypatch.undo()
+    __main__.main(tmp_path)
+    first, new, old = capsys.readouterr().out.splitlines()
+    assert pieces.digest() in first
+    assert "this code" in new and pieces.digest() in new
+    assert "other code" in old and "before" in old
+    __main__.main()  # the committed ones
+    assert len(capsys.readouterr().out.splitlines()) > 8
 
 
 def test_pieces_of_untold_code_are_read(tmp_path):

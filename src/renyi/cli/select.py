@@ -250,9 +250,10 @@ def _text(facts: Facts, selection: Selection, details: bool) -> str:
 
 
 def _correlation_text(correlation: Facts) -> str:
-    figure = f"is at least {rounded_down(correlation['rho'], 3):.3f}"
+    bound = rounded_down(correlation["bound"], 3)
+    figure = f"is at least {bound:.3f}"
     if correlation["exact"]:
-        figure = f"is {correlation['rho']:.3f}"
+        figure = f"is {correlation['rho']:.3f} (in closed form: at least {bound:.3f})"
     return (
         "Their maximal correlation with the class, in the least favourable population "
         f"with the same pair counts, {figure}."

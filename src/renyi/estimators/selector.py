@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from sklearn.feature_selection import SelectorMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from renyi.correlation import hgr_lower_bound
 from renyi.encoding.arrays import as_table
 from renyi.encoding.encoder import Encoder
 from renyi.encoding.rows import TrainingRows
@@ -106,6 +107,10 @@ class RenyiSelector(SelectorMixin, CountsClassifier):
     cv_ : CrossValidation or None
         Held-out risk and error rate by number of features, or by penalty; None if no
         folds were needed.
+    correlation_bound_ : float
+        Lower bound on the maximal correlation of the selected features and the target,
+        ``√(1 − γ_S/(q(1−q)))``, in every population with their pair counts. NaN if
+        their pairs were not counted, because categories outnumber the rows.
     classifier_ : RenyiClassifier
         The refitted model, for tables that `transform` returns. Its guarantee is
         ``classifier_.certificate_``. Save it with ``classifier_.save(file)``, for
@@ -204,6 +209,13 @@ class RenyiSelector(SelectorMixin, CountsClassifier):
         self.encoder_ = selection.encoder
         count = len(selection.encoder.input_names)
         self._support = np.isin(np.arange(count), selection.columns)
+
+    @property
+    def correlation_bound_(self) -> float:
+        """Lower bound on the maximal correlation of selected features and target."""
+        check_is_fitted(self)
+        m = self.classifier_.marginals_
+        return float("nan") if m is None else hgr_lower_bound(m)
 
     # ---- prediction
 
