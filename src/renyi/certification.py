@@ -54,7 +54,8 @@ from renyi.certificates.record import (
     is_optimistic,
 )
 from renyi.counting.onehot import class_label_counts
-from renyi.encoding.columns import AND, label_text
+from renyi.encoding import rules as column_rules
+from renyi.encoding.columns import AND, ColumnLike, label_text
 from renyi.encoding.rows import has_few_rows
 from renyi.limits import Deadline
 from renyi.marginals.consistency import check_possible
@@ -218,6 +219,7 @@ def certify(
     time_limit: float | None = None,
     separable: bool = False,
     progress: Callable[[Any], None] | None = None,
+    threshold: float = 0.0,
 ) -> Certificate:
     """Bound the error of a model, from pair counts or from rows it has not seen.
 
@@ -231,7 +233,8 @@ def certify(
     ----------
     model : RenyiClassifier, Scorecard, or another additive model
         Any scorecard will do: trained, rounded or written by hand. A classifier made
-        elsewhere, or a table of points, goes through `Scorecard.from_model`.
+        elsewhere, or a table of points (a frame, or a CSV file), goes through
+        `Scorecard.from_model`.
     m : Marginals, or frame or array of rows
         Marginals of the training rows or of any others. Features are matched by name,
         labels as `predict` takes them; merged labels that the model tells apart are an
@@ -253,6 +256,9 @@ def certify(
         Whether to look into γ = θ, see `renyi.separable`.
     progress : callable, optional
         Called during the search for the exact worst case, see `renyi.worst_case`.
+    threshold : float, default=0.0
+        Of a model made elsewhere, or a table of points: the score or total above which
+        it answers the second of two classes.
 
     Returns
     -------
@@ -285,13 +291,16 @@ def certify(
     """
     check_choice("level", level, LEVELS)
     if not isinstance(m, Marginals):
-        scorer = scorer_of(model)
-        if isinstance(scorer, Scorecard) and not hasattr(model, "scorecard_"):
-            model = scorer  # of a model made elsewhere
+        if y is None:
+            raise ValueError(
+                "The second argument of certify must be marginals, or rows with their "
+                f"classes y: it is a {type(m).__name__}, and y is missing."
+            )
+        scorer, model = _scorer_of_rows(model, m, y, threshold)
         programs = "" if level == "closed" else f"level={level!r}"
         not_of_rows = "separable=True" if separable else programs
         return _certify_rows(model, scorer, m, y, confidence, not_of_rows)
-    card, model = _of_any(model, m)
+    card, model = _of_any(model, m, threshold)
     private = isinstance(m.uncertainty, Noise)
     if y is not None or (confidence is not None and not private):
         raise ValueError(
@@ -402,9 +411,11 @@ def _part(deadline: Deadline, share: float) -> float | None:
     return None if limit is None else share * max(_SHORTEST, limit)
 
 
-def _of_any(model: object, m: Marginals) -> tuple[Scorecard, object]:
+def _of_any(
+    model: object, m: Marginals, threshold: float = 0.0
+) -> tuple[Scorecard, object]:
     """Return the scorecard of a model, which replaces one that is made elsewhere."""
-    card = scorecard_of(model, m)
+    card = scorecard_of(model, m, threshold=threshold)
     own = hasattr(model, "scorecard_") or isinstance(model, Scorecard)
     return card, model if own else card
 
@@ -537,6 +548,31 @@ def _add_minimax(
 # ---- from held-out rows
 
 
+def _scorer_of_rows(
+    model: object, X: object, y: ColumnLike, threshold: float
+) -> tuple[Scorer, object]:
+    """Return what scores rows, which replaces a model that is made elsewhere.
+
+    The scores that such a model gives to the rows must be those of its scorecard.
+    """
+    if isinstance(model, Scorer) or hasattr(model, "kernel_"):
+        return scorer_of(model, threshold), model
+    if hasattr(model, "scorecard_"):
+        return scorecard_of(model, threshold=threshold), model
+    from renyi.additive_models import check_rows
+    from renyi.point_tables import as_table
+
+    table = as_table(model)
+    if table is None:
+        card = scorecard_of(model, threshold=threshold)
+        check_rows(model, card, X, threshold)
+        return card, card
+    labels = column_rules.class_array(y)
+    classes = column_rules.distinct(labels)[0].tolist()
+    card = scorecard_of(table, threshold=threshold, classes=classes)
+    return card, card
+
+
 def _certify_rows(
     model: object,
     card: Scorer,
@@ -546,11 +582,6 @@ def _certify_rows(
     not_of_rows: str,
 ) -> Certificate:
     """Return what rows prove that the model has not seen."""
-    if y is None:
-        raise ValueError(
-            "The second argument of certify must be marginals, or rows with their "
-            f"classes y: it is a {type(X).__name__}, and y is missing."
-        )
     if not_of_rows:
         raise ValueError(
             f"{not_of_rows} needs marginals, but rows were given: build marginals with "

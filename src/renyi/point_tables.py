@@ -1,11 +1,11 @@
 """Tables of points: a scorecard that someone wrote, as a frame or a CSV file.
 
 A table has the columns feature, category and points, and with several classes also
-class. A category is a label, "(missing)", or "(any other)" for labels that are not
-listed. In a column of numbers it is an interval such as "[18, 25)" or "[65, inf)", or
-the name of a bin of the pair counts. The category "(start)" has the points of every
-row, and no feature. A total above the threshold answers the second class, or the only
-one that is named.
+class; or a column of points for each class. A category is a label, "(missing)", or
+"(any other)" for labels that are not listed. In a column of numbers it is an interval
+such as "[18, 25)" or "[65, inf)", or the name of a bin of the pair counts. The category
+"(start)" has the points of every row, and no feature. A total above the threshold
+answers the second class, or the only one that is named.
 
 The scorecards of optbinning have the columns Variable, Bin and Points. A bin there may
 list several labels, and labels that are not listed have the points of the last row.
@@ -23,12 +23,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from renyi.additive_models import (
-    Coded,
-    PointColumns,
-    accepted,
-    with_missing,
-)
+from renyi.additive_models import PointColumns
+from renyi.encoded_columns import Coded, accepted, with_missing
 from renyi.encoding.bins import bin_names
 from renyi.encoding.columns import (
     MISSING_TEXT,
@@ -39,6 +35,7 @@ from renyi.encoding.columns import (
     label_text,
     plain_label,
 )
+from renyi.encoding.encoder import Encoder
 from renyi.encoding.rules import MISSING_CODES, label_levels
 from renyi.solvers.calibration import MARGIN
 from renyi.validation import InputError, is_number
@@ -49,6 +46,7 @@ if TYPE_CHECKING:
 Floats = NDArray[np.float64]
 
 _NEEDED = ("feature", "category", "points")
+_COUNTED = ("count", "share")  # of the rows, in tables that renyi exports
 _BINNED = {"variable": "feature", "bin": "category"}  # the names of optbinning
 _SPECIAL = "Special"  # codes that its tables do not name
 _LARGEST = 2**25  # bytes of a file
@@ -63,6 +61,19 @@ class _Row(NamedTuple):
     category: str  # as text; of a label its text
     points: float
     of_class: str
+
+
+def as_table(model: object) -> pd.DataFrame | None:
+    """Return a table of points as a frame, or None if it is not one.
+
+    It is a frame of pandas or of another package, or the path of a CSV file.
+    """
+    if isinstance(model, (str, os.PathLike)):
+        return read_points(model)
+    if isinstance(model, pd.DataFrame):
+        return model
+    frame = model.to_pandas() if hasattr(model, "to_pandas") else None
+    return frame if isinstance(frame, pd.DataFrame) else None
 
 
 def read_points(path: str | os.PathLike[str]) -> pd.DataFrame:
@@ -85,9 +96,27 @@ def read_table(
     table: pd.DataFrame, m: Marginals | None, both: Sequence[Label] | None
 ) -> PointColumns:
     """Return the points of a table of points; see `Scorecard.from_model`."""
+    rows, binned = _read(table)
+    if both is None and m is not None:
+        both = m.classes
+    classes, named = _classes(rows, both or ())
+    return _columns(rows, binned, named, m)._replace(classes=classes)
+
+
+def encoder_of(table: pd.DataFrame) -> Encoder:
+    """Return the encoder of a table's columns, whatever its classes are."""
+    rows, binned = _read(table)
+    named = list(dict.fromkeys(row.of_class for row in rows))
+    return _columns(rows, binned, named, None).encoder(None)
+
+
+def _read(table: pd.DataFrame) -> tuple[list[_Row], bool]:
+    """Return the rows of a table, and whether it is one of optbinning."""
     names = [str(name).strip().lower() for name in table.columns]
     binned = not {*_NEEDED} <= {*names} and {*_BINNED} <= {*names}
     names = [_BINNED.get(name, name) if binned else name for name in names]
+    if not binned:
+        table, names = _by_rows(table, names)
     for name in _NEEDED:
         if names.count(name) != 1:
             present = ", ".join(repr(str(column)) for column in table.columns)
@@ -95,11 +124,32 @@ def read_table(
                 f"A table of points needs one column {name!r}; "
                 f"its columns are {present or 'none'}."
             )
-    table = table.set_axis(names, axis=1)
-    rows = [*_rows(table, binned)]
-    if both is None and m is not None:
-        both = m.classes
-    classes, named = _classes(rows, both or ())
+    rows = [*_rows(table.set_axis(names, axis=1), binned)]
+    if not rows:
+        raise ValueError("The table of points has no rows.")
+    return rows, binned
+
+
+def _columns(
+    rows: Sequence[_Row], binned: bool, named: list[str], m: Marginals | None
+) -> PointColumns:
+    """Return the columns of a table's rows, with points of the classes named."""
+    points = _points(rows, named)
+    start = points.pop("").get(START, np.zeros(len(named)))
+    columns = [_column(name, own, binned, m) for name, own in points.items()]
+    if len(named) == 2:  # their difference decides
+        start = np.diff(start)
+        columns = [
+            column._replace(
+                values=np.diff(column.values), unseen=np.diff(column.unseen)
+            )
+            for column in columns
+        ]
+    return PointColumns(accepted(columns), named, start, MARGIN, MISSING_CODES)
+
+
+def _points(rows: Sequence[_Row], named: list[str]) -> dict[str, dict[str, Floats]]:
+    """Return the points of each class, by feature and category; "" has the start."""
     points: dict[str, dict[str, Floats]] = {"": {}}
     for row in rows:
         own = points.setdefault(row.feature, {})
@@ -118,17 +168,22 @@ def read_table(
                     f"The table has no points of class {lacking!r} for {category!r} of "
                     f"{feature!r}: add the row."
                 )
-    start = points.pop("").get(START, np.zeros(len(named)))
-    columns = [_column(name, own, binned, m) for name, own in points.items()]
-    if len(named) == 2:  # their difference decides
-        start = np.diff(start)
-        columns = [
-            column._replace(
-                values=np.diff(column.values), unseen=np.diff(column.unseen)
-            )
-            for column in columns
-        ]
-    return PointColumns(accepted(columns), classes, start, MARGIN, MISSING_CODES)
+    return points
+
+
+def _by_rows(table: pd.DataFrame, names: list[str]) -> tuple[pd.DataFrame, list[str]]:
+    """Return a table with a row for each class, if it has a column for each."""
+    known = ("feature", "category")
+    classes = [k for k, name in enumerate(names) if name not in (*known, *_COUNTED)]
+    both = all(names.count(name) == 1 for name in known)
+    if {"points", "class"} & {*names} or len(classes) < 2 or not both:
+        return table, names
+    parts = []
+    for k in classes:
+        part = table.iloc[:, [*map(names.index, known), k]]
+        part = part.set_axis([*known, "points"], axis=1)
+        parts.append(part.assign(**{"class": str(table.columns[k])}))
+    return pd.concat(parts), [*known, "points", "class"]
 
 
 def _rows(table: pd.DataFrame, binned: bool) -> Iterator[_Row]:
@@ -197,8 +252,6 @@ def _classes(
     """Return the classes of a table, and the texts of those that have points."""
     named = list(dict.fromkeys(row.of_class for row in rows))
     known = {label_text(label): label for label in both}
-    if not rows:
-        raise ValueError("The table of points has no rows.")
     if len(named) > 1:
         if "" in named:
             raise ValueError("Some rows of the table have a class and others do not.")
@@ -241,10 +294,11 @@ def _levels(
     theirs = None
     if m is not None and name in m.feature_names:
         theirs = m.columns.named(name).levels.with_missing(False)
-    if theirs is not None and theirs.kind == "number" and {*theirs.texts} == {*texts}:
+    if theirs is not None and {*theirs.texts} == {*texts}:
         return theirs, [*theirs.texts]
     bounds = [_INTERVAL.fullmatch(text) for text in texts]
     if not all(bounds):
+        texts = sorted(texts)  # as counts have them
         counts = np.append(np.ones(len(texts)), 0.0)
         return label_levels(texts, counts, frozenset(), 1), texts
     intervals = [tuple(map(float, each.groups())) for each in bounds if each]

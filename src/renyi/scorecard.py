@@ -32,11 +32,12 @@ from renyi.counting.onehot import (
 from renyi.encoding import recoding
 from renyi.encoding.columns import Label
 from renyi.encoding.encoder import Encoder
-from renyi.files import read_json, valid, write_json
+from renyi.files import Sink, read_json, valid, write_json
+from renyi.formatting import listed
 from renyi.rules import Scorer
 from renyi.scorecard_file import FORMAT, VERSION
 from renyi.solvers.calibration import Calibration
-from renyi.validation import InputError
+from renyi.validation import InputError, ParameterError, is_number
 
 if TYPE_CHECKING:
     import os
@@ -177,8 +178,9 @@ class Scorecard(Scorer):
 
         Parameters
         ----------
-        model : fitted classifier, or frame
-            A frame has the columns feature, category, points and perhaps class.
+        model : fitted classifier, frame or path
+            A frame, or a CSV file, has the columns feature, category, points and
+            perhaps class.
         marginals : Marginals, optional
             Pair counts. They give the scorecard the counts of its categories, and say
             which labels mean a missing cell.
@@ -219,20 +221,26 @@ class Scorecard(Scorer):
         >>> print(f"{renyi.certify(card, m).bounds['map']:.1%}")
         16.5%
         """
-        if hasattr(model, "iloc"):
-            from renyi.point_tables import read_table
+        from renyi.additive_models import read_model
+        from renyi.point_tables import as_table, read_table
 
-            read = read_table(model, marginals, classes)
+        if not is_number(threshold):
+            raise ParameterError(
+                "threshold", f"must be a finite number, not {threshold!r}."
+            )
+        table = as_table(model)
+        if table is not None:
+            read = read_table(table, marginals, classes)
         elif classes is not None:
             raise TypeError("classes is for tables of points: a model has its own.")
         else:
-            from renyi.additive_models import read_model
-
             read = read_model(model)
         if threshold and len(read.classes) > 2:
             raise InputError(
                 "{threshold} is for two classes: leave it out.", threshold=threshold
             )
+        if marginals is not None:
+            read = read.spelled_as(marginals)
         card = cls(**read.fields(marginals))
         if marginals is not None:
             aligned = card.match(marginals).marginals
@@ -314,9 +322,36 @@ class Scorecard(Scorer):
         whose = f"The target {m.target!r} of the marginals"
         classes = recoding.class_places(self.classes, m.classes, whose)
         tables, starts = self.tables
-        pairs = zip(starts, recoding.codes_in(self.encoder, m), strict=True)
+        codes_of = recoding.codes_in(self.encoder, m)
+        if not self.of_estimates:
+            self._check_labels(m, codes_of)
+        pairs = zip(starts, codes_of, strict=True)
         points = tables[np.concatenate([s + codes for s, codes in pairs])]
         return Match(m, self.per_class(points), class_points(self)[1], classes)
+
+    def _check_labels(self, m: Marginals, codes_of: list[NDArray[np.intp]]) -> None:
+        """Raise ValueError if no row has a label of some column that the model knows.
+
+        Then labels are written in another way than where the model was made.
+        """
+        tables, starts = self.tables
+        sizes = self.encoder.columns.sizes
+        theirs = m.encoder.columns
+        rows = np.split(m.feature_counts.diagonal(), offsets(theirs.sizes)[1:-1])
+        for j, (codes, size) in enumerate(zip(codes_of, sizes, strict=True)):
+            labels = np.array([v is not None for v in theirs[j].categories])
+            present = labels & (rows[j] > 0)
+            points = tables[starts[j] : starts[j] + size + 1]
+            known = codes[present] < size
+            if not present.any() or known.any() or not np.ptp(points, axis=0).any():
+                continue
+            own = listed(self.encoder.columns[j].levels.with_missing(False).texts)
+            other = listed(np.array(theirs[j].levels.texts, object)[present].tolist())
+            raise ValueError(
+                f"The model knows no label of column {theirs[j].name!r} that rows of "
+                f"the marginals have ({other}); it knows {own}. Count the rows with "
+                "the labels that the model was trained on."
+            )
 
     def points_of(self, codes: NDArray[Any]) -> Floats:
         """Return the points of every feature at every row: (rows, features, 1 or K)."""
@@ -495,7 +530,7 @@ class Scorecard(Scorer):
         scorecard_file.check_size(card)
         return card
 
-    def save(self, path: str | os.PathLike[str]) -> None:
+    def save(self, path: Sink) -> None:
         """Write the scorecard to a JSON file."""
         document: dict[str, Any] = {
             "format": FORMAT,
@@ -518,16 +553,26 @@ class Scorecard(Scorer):
             return replace(card, target=target if isinstance(target, str) else None)
 
 
-def scorer_of(model: object) -> Scorer:
+def scorer_of(model: object, threshold: float = 0.0) -> Scorer:
     """Return what scores rows: of every order, or a scorecard."""
     kernel = getattr(model, "kernel_", model)
-    return kernel if isinstance(kernel, Scorer) else scorecard_of(model)
+    if isinstance(kernel, Scorer):
+        _check_no_threshold(threshold)
+        return kernel
+    return scorecard_of(model, threshold=threshold)
 
 
-def scorecard_of(model: object, m: Marginals | None = None) -> Scorecard:
+def scorecard_of(
+    model: object,
+    m: Marginals | None = None,
+    *,
+    threshold: float = 0.0,
+    classes: Sequence[Label] | None = None,
+) -> Scorecard:
     """Return the scorecard of a fitted classifier, or the scorecard itself.
 
-    Of a model made elsewhere, it has the counts of the marginals.
+    Of a model made elsewhere, it has the counts of the marginals. Only such a model
+    takes a threshold, and only a table of points takes classes.
     """
     if hasattr(model, "kernel_"):
         raise ValueError(
@@ -536,9 +581,19 @@ def scorecard_of(model: object, m: Marginals | None = None) -> Scorecard:
             "order 1 or 2."
         )
     card = getattr(model, "scorecard_", model)
-    if isinstance(card, Scorecard):
-        return card
-    return Scorecard.from_model(model, m)
+    if not isinstance(card, Scorecard):
+        return Scorecard.from_model(model, m, threshold=threshold, classes=classes)
+    _check_no_threshold(threshold)
+    return card
+
+
+def _check_no_threshold(threshold: float) -> None:
+    if threshold:
+        raise InputError(
+            "{threshold} is for models made elsewhere, and for tables of points: leave "
+            "it out.",
+            threshold=threshold,
+        )
 
 
 def by_importance(card: Scorecard) -> NDArray[np.intp]:

@@ -20,6 +20,7 @@ EXCEPTIONS = {  # option: why its commands differ
     "--level": "minimax has no closed form, and can choose by itself",
     "--rule": "models answer by a rule, releases hide by one",
     "--sql": "fit reads by a query, export writes for an engine",
+    "--threshold": "of a total of points, or of counts that a release hides",
 }
 
 

@@ -21,7 +21,11 @@ from sklearn.linear_model import (
     RidgeClassifier,
     SGDClassifier,
 )
-from sklearn.model_selection import GridSearchCV
+from sklearn.model_selection import (
+    FixedThresholdClassifier,
+    GridSearchCV,
+    TunedThresholdClassifierCV,
+)
 from sklearn.multiclass import OneVsOneClassifier, OneVsRestClassifier
 from sklearn.naive_bayes import BernoulliNB, CategoricalNB
 from sklearn.neighbors import KNeighborsClassifier
@@ -53,8 +57,8 @@ from renyi.robust import worst as exact
 from renyi.verify import answer
 from support.joints import (
     marginal_constraints,
-    one_hot_outcomes,
     outcomes,
+    within_class_constraints,
     worst_case,
 )
 from support.repeats import few
@@ -298,6 +302,244 @@ def test_naive_bayes(K):
     check_same(model, codes, y, codes[::-1])
 
 
+# ---- cells that packages write in another way
+
+
+def truths(n=400, seed=1, of_class=True):
+    """Rows whose owner is the class, or is not related to it, and a second column."""
+    rng = np.random.default_rng(seed)
+    y = rng.integers(0, 2, n)
+    side = np.where(rng.random(n) < 0.97, y, 1 - y)
+    owner = y == 1 if of_class else rng.random(n) < 0.5
+    X = pd.DataFrame({"side": np.where(side == 1, "p", "q"), "owner": owner})
+    return X, np.where(y == 1, "yes", "no")
+
+
+WRITTEN = {
+    "bool": lambda X: X,
+    "nullable": lambda X: X.astype({"owner": "boolean"}),
+    "category": lambda X: X.astype({"owner": "category"}),
+    "whole": lambda X: X.astype({"owner": int}),
+}
+
+
+@pytest.mark.parametrize("counted", WRITTEN)
+@pytest.mark.parametrize("trained", [*WRITTEN, "float"])
+def test_truth_values_are_0_and_1(trained, counted):
+    X, y = truths()
+    Z, w = truths(of_class=False, seed=2)
+    model = make_pipeline(IGNORE, LogisticRegression(C=100))
+    as_floats = X.astype({"owner": float})
+    model.fit(as_floats if trained == "float" else WRITTEN[trained](X), y)
+    rows = WRITTEN[counted](Z)
+    wrong = np.mean(model.predict(rows) != w)
+    assert wrong > 0.4
+    m = Marginals.from_data(rows, w)
+    assert certify(model, m).bounds["map"] >= wrong
+    assert certify(model, rows, w).observed_error == wrong
+    card = Scorecard.from_model(model, m)
+    codes = card.encoder.transform(rows)
+    np.testing.assert_allclose(
+        card.scores(codes)[:, 0], model.decision_function(rows), atol=1e-9
+    )
+    alone = Scorecard.from_model(model)
+    for way in WRITTEN.values():  # whatever the rows to come are
+        codes = alone.encoder.transform(way(Z))
+        theirs = model.decision_function(way(Z))
+        np.testing.assert_allclose(alone.scores(codes)[:, 0], theirs, atol=1e-9)
+    shown = card.encoder.categories["owner"]
+    words = counted in ("bool", "nullable", "category")
+    assert sorted(shown) == [0, 1]
+    assert all(isinstance(label, bool) == words for label in shown)
+
+
+def test_truth_values_behind_an_imputer():
+    X, y = truths()
+    X = X.assign(number=np.arange(len(X)) % 3)[["owner", "number"]]
+    steps = [SimpleImputer(strategy="most_frequent"), IGNORE, LogisticRegression()]
+    model = make_pipeline(*steps).fit(X, y)
+    check_same(model, X, y, X[::-1])
+    m = Marginals.from_data(X, y)
+    assert certify(model, m).bounds["map"] >= np.mean(model.predict(X) != y)
+    X["owner"] = X["owner"].astype("boolean").where(X["number"] > 0)
+    model = make_pipeline(IGNORE, LogisticRegression()).fit(X, y)
+    check_same(model, X, y, X[::-1])
+
+
+def test_counts_with_other_labels_than_the_model():
+    X, y = truths()
+    model = make_pipeline(IGNORE, LogisticRegression()).fit(X, y)
+    other = X.assign(side=X["side"].map({"p": "left", "q": "right"}))
+    m = Marginals.from_data(other, y)
+    with pytest.raises(ValueError, match=r"no label of column 'side'.*'left'.*'p'"):
+        certify(model, m)
+    card = Scorecard.from_model(model)
+    with pytest.raises(ValueError, match="no label of column 'side'"):
+        certify(card, m)
+    one = other.assign(side=np.where(np.arange(len(X)) < 9, X["side"], other["side"]))
+    assert certify(model, Marginals.from_data(one, y)).bounds["map"] > 0
+
+
+def test_missing_cells_that_are_none():
+    X, y = load("votes")
+    plain = X.astype(object).where(X.notna(), None)
+    bounds = []
+    for rows in (X, plain, plain.to_numpy()):
+        model = make_pipeline(IGNORE, LogisticRegression()).fit(rows, y)
+        m = Marginals.from_data(rows, y)
+        bounds.append(certify(model, m).bounds["map"])
+        error = np.mean(model.predict(rows) != y)
+        assert certify(model, rows, y).observed_error == error
+    assert bounds == pytest.approx([bounds[0]] * 3, abs=1e-6)
+    apart = make_column_transformer((IGNORE, list(X)))
+    model = make_pipeline(apart, LogisticRegression()).fit(plain, y)
+    check_same(model, plain, y, plain[::-1])
+    fill = SimpleImputer(missing_values=None, strategy="constant", fill_value="none")
+    model = make_pipeline(fill, IGNORE, LogisticRegression()).fit(plain, y)
+    check_same(model, plain, y, plain[::-1])
+
+
+def test_frames_of_polars():
+    pl = pytest.importorskip("polars")
+    X, y = load("votes")
+    rows = pl.from_pandas(X.astype(object).where(X.notna(), None))
+    model = make_pipeline(IGNORE, LogisticRegression()).fit(rows, list(y))
+    m = Marginals.from_data(rows, pl.Series("party", list(y)))
+    error = np.mean(model.predict(rows) != y)
+    assert certify(model, m).bounds["map"] >= error
+    assert certify(model, rows, list(y)).observed_error == error
+    table = pl.DataFrame(
+        {
+            "feature": ["physician-fee-freeze"] * 3,
+            "category": ["y", "n", "(missing)"],
+            "points": [10, 0, 5],
+        }
+    )
+    c = certify(table, m, threshold=6)
+    assert c == certify(table.to_pandas(), m, threshold=6)
+
+
+def test_rows_that_a_model_scores_otherwise():
+    X, y = load("votes")
+    plain = X.astype(object).where(X.notna(), None)
+    model = make_pipeline(IGNORE, LogisticRegression()).fit(plain, y)
+    gaps = plain.astype(object).where(plain.notna(), np.nan)  # unknown to this model
+    with pytest.raises(ValueError, match="not the sums of the points .* these rows"):
+        certify(model, gaps, y)
+    strict = make_column_transformer((OneHotEncoder(), ["crime"]), remainder=IGNORE)
+    model = make_pipeline(strict, LogisticRegression()).fit(plain, y)
+    odd = plain.assign(crime="maybe")
+    card = Scorecard.from_model(model)
+    assert card.encoder.unseen == "mean"
+    with pytest.raises(ValueError, match="This Pipeline rejects the rows: Found unkn"):
+        certify(model, odd, y)
+    with pytest.raises(
+        ValueError, match="no points for the label 'maybe' of .*'crime'"
+    ):
+        odd.loc[50:, "crime"] = plain["crime"]
+        certify(model, Marginals.from_data(odd, y))
+
+
+# ---- models in models
+
+
+def test_sparse_coefficients():
+    X, y = table(2)
+    for final in (SVC(kernel="linear"), SGDClassifier(penalty="l1", random_state=0)):
+        model = make_pipeline(IGNORE, final).fit(X, y)
+        if isinstance(final, SGDClassifier):
+            final.sparsify()
+        check_same(model, X, y, table(2, seed=1, unknown=True)[0])
+
+
+def test_searches_within_pipelines():
+    X, y = table(3)
+    search = GridSearchCV(LogisticRegression(), {"C": [0.1, 1]}, cv=2)
+    for final in (search, make_pipeline(MaxAbsScaler(), search)):
+        model = make_pipeline(IGNORE, final).fit(X, y)
+        check_same(model, X, y, table(3, seed=1, unknown=True)[0])
+
+
+THRESHOLDS = {
+    "share": lambda model: FixedThresholdClassifier(model, threshold=0.3),
+    "usual": lambda model: FixedThresholdClassifier(model),
+    "score": lambda model: FixedThresholdClassifier(
+        model, threshold=-0.4, response_method="decision_function"
+    ),
+    "tuned": lambda model: TunedThresholdClassifierCV(model, cv=2),
+}
+
+
+@pytest.mark.parametrize("within", [False, True])
+@pytest.mark.parametrize("name", THRESHOLDS)
+def test_thresholds_of_a_model(name, within):
+    X, y = table(2)
+    Z, _ = table(2, seed=1, unknown=True)
+    last = LogisticRegression()
+    if within:
+        model = make_pipeline(IGNORE, THRESHOLDS[name](last)).fit(X, y)
+    else:
+        model = THRESHOLDS[name](make_pipeline(IGNORE, last)).fit(X, y)
+    card = Scorecard.from_model(model)
+    scores = card.scores(card.encoder.transform(Z))[:, 0]
+    answers = np.array(card.classes)[(scores > 0).astype(int)]
+    np.testing.assert_array_equal(answers, model.predict(Z))
+    off = scores - model.decision_function(Z)
+    np.testing.assert_allclose(off, off[0], rtol=0, atol=1e-9)
+    if name == "share":
+        assert off[0] == pytest.approx(-np.log(0.3 / 0.7), abs=1e-12)
+    m = Marginals.from_data(X, y, encoder=card.encoder)
+    assert certify(model, m).bounds["map"] >= np.mean(model.predict(X) != y)
+    assert certify(model, X, y).observed_error == np.mean(model.predict(X) != y)
+
+
+def test_thresholds_that_are_not_of_the_score():
+    X, y = table(2)
+    first = FixedThresholdClassifier(LogisticRegression(), pos_label="no")
+    huber = FixedThresholdClassifier(
+        SGDClassifier("modified_huber", random_state=0), threshold=0.3
+    )
+    for final, reason in ((first, "first class"), (huber, "threshold 0.3 of prob")):
+        model = make_pipeline(IGNORE, final).fit(X, y)
+        with pytest.raises(
+            ValueError, match=f"FixedThresholdClassifier has .*{reason}"
+        ):
+            Scorecard.from_model(model)
+
+
+def test_votes_of_pairs_are_rejected():
+    X, y = table(3)
+    model = make_pipeline(IGNORE, SVC(kernel="linear")).fit(X, y)
+    with pytest.raises(ValueError, match="SVC of 3 classes lets pairs of them vote"):
+        Scorecard.from_model(model)
+
+
+@pytest.mark.parametrize("threshold", ["a", np.inf, np.nan, None, True])
+def test_thresholds_are_finite_numbers(threshold):
+    X, y = table(2)
+    model = make_pipeline(IGNORE, LogisticRegression()).fit(X, y)
+    with pytest.raises(ValueError, match="threshold must be a finite number, not"):
+        Scorecard.from_model(model, threshold=threshold)
+
+
+def test_certificates_at_a_threshold():
+    X, y = load("votes")
+    m = Marginals.from_data(X, y)
+    model = make_pipeline(IGNORE, LogisticRegression()).fit(X, y)
+    card = Scorecard.from_model(model, m, threshold=0.8)
+    assert certify(model, m, threshold=0.8) == certify(card, m)
+    wrong = np.mean((model.decision_function(X) > 0.8) != (y == "republican"))
+    assert certify(model, X, y, threshold=0.8).observed_error == wrong
+    with pytest.raises(
+        ValueError, match=r"threshold=0\.8 is for models made elsewhere"
+    ):
+        certify(card, m, threshold=0.8)
+    with pytest.raises(
+        ValueError, match=r"threshold=0\.8 is for models made elsewhere"
+    ):
+        certify(card, X, y, threshold=0.8)
+
+
 def test_class_order_and_types():
     X, y = table(2)
     numbers = y.map({"no": 1, "yes": 0})
@@ -465,6 +707,10 @@ def test_the_card_has_the_counts_of_the_marginals():
     assert "count" not in Scorecard.from_model(model).frame()
     whole = card.rounded(5, marginals=m)
     assert whole.certificate.bounds["map"] < 0.2
+    # Its own scale is that of the least risk: all rules have a bound, proved as always.
+    assert list(whole.certificate.bounds) == list(certify(whole.scorecard, m).bounds)
+    assert whole.certificate.gamma == pytest.approx(certify(whole.scorecard, m).gamma)
+    assert any("as if its scores were log-odds" in each for each in whole.sentences())
     assert Scorecard.from_dict(card.to_dict()).scores(
         card.encoder.transform(X)
     ) == pytest.approx(card.scores(card.encoder.transform(X)))
@@ -473,10 +719,39 @@ def test_the_card_has_the_counts_of_the_marginals():
 # ---- guarantees
 
 
+def drawn_model(rng, K, X, y):
+    """A model of another package, drawn at random and trained."""
+    penalty = 10.0 ** rng.integers(-2, 3)
+    unknown = OrdinalEncoder(handle_unknown="use_encoded_value", unknown_value=-1)
+    seeded = {"random_state": 0}
+    steps = [
+        [OneHotEncoder(), LogisticRegression(C=penalty)],
+        [OneHotEncoder(drop="first"), LogisticRegression(C=penalty)],
+        [OneHotEncoder(), RidgeClassifier(alpha=penalty)],
+        [OneHotEncoder(), LinearSVC()],
+        [OneHotEncoder(), SGDClassifier(alpha=penalty / 100, **seeded)],
+        [OneHotEncoder(), SGDClassifier("log_loss", alpha=penalty / 100, **seeded)],
+        [OrdinalEncoder(), CategoricalNB(alpha=penalty)],
+        [unknown, LogisticRegression()],
+        None,
+    ][rng.integers(9)]
+    if steps is not None:
+        return make_pipeline(*steps).fit(X, y)
+    glassbox = pytest.importorskip("interpret.glassbox")
+    types = ["nominal"] * X.shape[1]
+    quick = {"max_rounds": 20, "outer_bags": 1, "n_jobs": 1, "feature_types": types}
+    model = glassbox.ExplainableBoostingClassifier(interactions=0, **quick)
+    return model.fit(X, y)
+
+
+@pytest.mark.filterwarnings("ignore:For multiclass we cannot currently visualize")
 @pytest.mark.parametrize("K", [2, 3, 4])
 @pytest.mark.parametrize("seed", few(17, range(167)))
 def test_no_population_exceeds_the_bound(K, seed):
-    """The worst distribution with the pairs of a random table, by linear program."""
+    """The worst distribution with the pairs of a random table, by linear program.
+
+    The pairs are those of all columns, or those within each class.
+    """
     rng = np.random.default_rng([seed, K])
     sizes = ((2, 3, 2), (3, 3), (2, 2, 2, 2), (4, 2, 2))[seed % 4]
     kind = ("logistic", "dirichlet", "additive")[seed % 3]
@@ -488,29 +763,27 @@ def test_no_population_exceeds_the_bound(K, seed):
     names = [f"c{j}" for j in range(len(sizes))]
     X = pd.DataFrame(rows[:, :-1], columns=names)
     y = rows[:, -1]
-    final = [
-        LogisticRegression(C=10.0 ** rng.integers(-2, 3)),
-        RidgeClassifier(alpha=10.0 ** rng.integers(-2, 3)),
-        LinearSVC(),
-        CategoricalNB(),
-    ][rng.integers(4)]
-    first = OrdinalEncoder() if isinstance(final, CategoricalNB) else OneHotEncoder()
-    model = make_pipeline(first, final).fit(X, y)
-    m = Marginals.from_data(X, y, class_conditional=bool(rng.integers(2)))
-    card = Scorecard.from_model(model, m)
+    model = drawn_model(rng, K, X, y)
+    within = bool(rng.integers(2))
+    card = Scorecard.from_model(model)
+    m = Marginals.from_data(X, y, encoder=card.encoder, class_conditional=within)
     c = certify(model, m)
-    points = card.match(m.select(names))
-    s = one_hot_outcomes(sizes) @ points.points + points.intercept
+    every = pd.DataFrame(outcomes(sizes), columns=names)
+    s = owned_scores(model, every)
+    if K == 2:
+        s = np.hstack([-s, s])
     table = np.bincount(np.ravel_multi_index(rows.T, (*sizes, K)), minlength=joint.size)
     table = table.reshape(*sizes, K) / len(rows)
-    A, b = marginal_constraints(table)
     top = s >= s.max(axis=1, keepdims=True) - 1e-9
     # Ties count as errors.
-    losses = 1 - (top & (top.sum(axis=1, keepdims=True) == 1))
-    if m.class_counts is None:
-        worst = worst_case(1.0 - losses, A, b)
-        assert worst <= c.bounds["map"] + SLACK
-    assert (losses.reshape(table.shape) * table).sum() <= c.bounds["map"] + SLACK
+    right = 1.0 * (top & (top.sum(axis=1, keepdims=True) == 1))
+    worst = worst_case(right, *marginal_constraints(table))
+    fewer = worst_case(right, *within_class_constraints(table))
+    seen = ((1 - right).reshape(table.shape) * table).sum()
+    assert seen - SLACK <= fewer <= worst + SLACK
+    assert (fewer if within else worst) <= c.bounds["map"] + SLACK
+    pairs = Marginals.from_data(X, y, encoder=card.encoder)
+    assert worst <= certify(model, pairs).bounds["map"] + SLACK
 
 
 @pytest.mark.parametrize("K", [2, 3])

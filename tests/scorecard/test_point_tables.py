@@ -9,6 +9,7 @@ unknown label and one with a missing cell.
 from __future__ import annotations
 
 import re
+from io import StringIO
 from pathlib import Path
 
 import numpy as np
@@ -109,6 +110,54 @@ def test_points_by_class_and_by_the_counts_own_bins():
     assert certify(card, m).bounds["map"] == pytest.approx(bound, abs=1e-9)
     with pytest.raises(ValueError, match="threshold=3 is for two classes"):
         Scorecard.from_model(table, m, threshold=3)
+
+
+def test_numbers_that_are_missing_only_where_the_model_is_used():
+    X, y = people()
+    known = X["age"].notna()
+    card = Scorecard.from_model(small(), classes=BOTH)
+    m = Marginals.from_data(X[known], y[known], encoder=card.encoder)
+    assert None not in m.encoder.categories["age"]
+    own = Scorecard.from_model(small(), m)
+    assert None not in own.encoder.categories["age"]
+    np.testing.assert_array_equal(own.scores(own.encoder.transform(X))[:, 0], total(X))
+
+
+def test_a_column_of_points_for_each_class():
+    X, y = people()
+    y = y.where(X["home"] != "tent", "none")
+    m = Marginals.from_data(X, y)
+    for K in (2, 3):
+        known = y if K == 3 else y.where(y != "none", "bad")
+        m = Marginals.from_data(X, known)
+        clf = RenyiClassifier(calibration=None).fit(X, known)
+        wide = pd.read_csv(StringIO(clf.scorecard_.to_text("csv")))
+        card = Scorecard.from_model(wide, m)
+        codes = card.encoder.transform(X)
+        own = clf.decision_function(X)
+        if K == 2:  # the difference of both classes
+            np.testing.assert_allclose(card.scores(codes)[:, 0], 2 * own, atol=1e-12)
+        else:
+            np.testing.assert_allclose(card.scores(codes), own, atol=1e-12)
+        bound = clf.certificate_.bounds["map"]
+        assert certify(wide, m).bounds["map"] == pytest.approx(bound, abs=1e-9)
+
+
+def test_tables_are_certified_as_they_are(tmp_path):
+    X, y = people()
+    place = tmp_path / "points.csv"
+    small().to_csv(place, index=False)
+    card = Scorecard.from_model(small(), classes=BOTH, threshold=115)
+    m = Marginals.from_data(X, y, encoder=card.encoder)
+    bounds = certify(Scorecard.from_model(small(), m, threshold=115), m)
+    wrong = np.mean((total(X) > 115) != (y == "good"))
+    for table in (small(), place, str(place)):
+        assert certify(table, m, threshold=115) == bounds
+        assert certify(table, X, y, threshold=115).observed_error == wrong
+    with pytest.raises(ValueError, match="points of one class.* 'a', 'b', 'c'"):
+        certify(small(), X, np.resize(["a", "b", "c"], len(X)))
+    with pytest.raises(ValueError, match="y is missing"):
+        certify(small(**{"class": "good"}), X)
 
 
 def test_a_scorecard_of_optbinning():

@@ -228,7 +228,7 @@ def test_scorecard_has_a_file_of_its_own(votes, tmp_path):
         np.testing.assert_array_equal(again.scores(codes), card.scores(codes))
         assert (again.classes, again.target) == (card.classes, "party")
     with pytest.raises(
-        ValueError, match=r"card\.json is not valid: its document lacks"
+        ValueError, match=r"card\.json is a scorecard alone, not a classifier"
     ):
         RenyiClassifier.load(tmp_path / "card.json")
 

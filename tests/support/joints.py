@@ -56,6 +56,22 @@ def constraint_matrix(sizes: Sequence[int], n_classes: int) -> sp.csr_array:
     return sp.vstack(list(_pair_indicators(codes, pairs)), format="csr")
 
 
+def within_class_constraints(table: np.ndarray) -> tuple[sp.csr_array, np.ndarray]:
+    """(A, b) with A p = b for exactly the p that share every P(X_i, X_j, Y)."""
+    sizes = table.shape[:-1]
+    K = table.shape[-1]
+    codes = outcomes(table.shape)
+    label = codes[:, -1]
+    parts = [sp.csr_array(np.eye(K)[:, label])]
+    for i, j in combinations(range(len(sizes)), 2):
+        cell = (codes[:, i] * sizes[j] + codes[:, j]) * K + label
+        shape = (sizes[i] * sizes[j] * K, len(codes))
+        ones = np.ones(len(codes))
+        parts.append(sp.csr_array((ones, (cell, np.arange(len(codes)))), shape=shape))
+    A = sp.vstack(parts, format="csr")
+    return A, A @ table.ravel()
+
+
 def _pair_indicators(
     codes: np.ndarray, pairs: Sequence[tuple[int, int]]
 ) -> Iterator[sp.csr_array]:

@@ -47,6 +47,7 @@ from renyi.sources.databases import is_database
 from renyi.warnings import warn
 
 _TOP = 10
+_MEAN = "the mean of the two scorecards"
 _NAME = 40
 _NOTHING = 1e-6  # an importance that is rounding
 _SHOWN = 5e-4  # an importance that is not shown as 0.000
@@ -59,29 +60,47 @@ def run(args: Args, recorded: Recorded) -> None:
         _run_halves(args, recorded)
         return
     output.check_out(args, args.proof, (".json",))
-    clf = inputs.load_model(args.model)
+    place = output.check_out(args, args.out, (".json",))
+    clf, m = _model_and_counts(args)
+    written: Facts = {}
+    if place is not None:
+        model_file.write(clf, place)
+        written = {"written": {"model": str(place)}}
     if args.rows is not None:
         X, y = _heldout_rows(args, clf)
         c = certify(clf, X, y, confidence=args.confidence)
         title = f"{args.model}, tested on {number_of(c.n, 'row')}"
         _show(args, title, c, error_table(c), {}, recorded)
         return
-    m = inputs.load_marginals(args.file)
+    assert m is not None
     title = f"{args.model} on the pair counts of {args.file}: {rows_text(m)}"
     if args.level in ("lp", "exact"):
         with inputs.naming(args.file):
             report = bounds(args, clf, m)
         facts = report.to_dict() | _proof_facts(args, m, clf, report.minimax)
-        facts |= _prevalence_facts(args, clf, report.certificate)
+        facts |= {**_prevalence_facts(args, clf, report.certificate), **written}
         lines = _report_lines(args, title, report, _advice(args, clf, m))
-        text = [*lines, *_extra_lines(facts)]
+        text = [*lines, *_extra_lines(args, facts)]
         output.show(args, facts, lambda _: "\n".join(text), recorded)
         return
     with inputs.naming(args.file):
         c = certify(clf, m)
-    facts = _proof_facts(args, m, clf) | _prevalence_facts(args, clf, c)
+    facts = _proof_facts(args, m, clf) | _prevalence_facts(args, clf, c) | written
     advice = _advice(args, clf, m)
     _show(args, title, c, error_table(c), facts, recorded, advice)
+
+
+def _model_and_counts(args: Args) -> tuple[Fit, Marginals | None]:
+    """Read the model, or a table of points, and the pair counts if they are named."""
+    if inputs.is_table(args.model):
+        m = inputs.load_marginals(args.file)
+        return inputs.load_table(args.model, m, args.threshold), m
+    what = "is for tables of points (.csv): leave it out"
+    inputs.check_not_given(args, ["threshold"], what)
+    what = "is for --halves and for tables of points (.csv): leave it out"
+    inputs.check_not_given(args, ["out"], what)
+    clf = inputs.load_model(args.model)
+    return clf, None if args.file is None else inputs.load_marginals(args.file)
 
 
 def _show(
@@ -102,7 +121,7 @@ def _show(
     messages.print_notes(notes)
     details = ["", "Details", *map(detail, detail_lines(c))] if args.details else []
     lines = three_lines(errors, c, advice or _advice(args))
-    print("\n".join([title, "", *lines, *details, *_extra_lines(facts)]))
+    print("\n".join([title, "", *lines, *details, *_extra_lines(args, facts)]))
 
 
 def _report_lines(
@@ -116,8 +135,12 @@ def _report_lines(
     return [title, "", *lines, "", wrapped(report.sentence)]
 
 
-def _extra_lines(facts: Facts) -> list[str]:
-    return [*_prevalence_text(facts), *_proof_text(facts)]
+def _extra_lines(args: Args, facts: Facts) -> list[str]:
+    lines = [*_prevalence_text(facts), *_proof_text(facts)]
+    if "written" in facts:
+        what = "the table of points" if args.halves is None else _MEAN
+        lines += ["", f"Saved   {facts['written']['model']} ({what})"]
+    return lines
 
 
 def _advice(args: Args, clf: Fit | None = None, m: Marginals | None = None) -> Advice:
@@ -125,9 +148,12 @@ def _advice(args: Args, clf: Fit | None = None, m: Marginals | None = None) -> A
 
     'renyi verify' checks the guarantee of the counts that the model was trained on.
     """
-    advice = {"quote": output.command(["certify", args.model, "--rows", "TEST.csv"])}
+    rows = ["certify", _model_file(args), "--rows", "TEST.csv"]
+    advice = {"quote": output.command(rows)}
     if args.file is not None and args.level != "exact":
         exact = ["certify", args.model, args.file, "--exact"]
+        if args.threshold is not None:
+            exact += ["--threshold", f"{args.threshold:.17g}"]
         advice["exact"] = output.command(exact)
     every = advice_of(advice)
     if clf is None or m is None:
@@ -136,6 +162,12 @@ def _advice(args: Args, clf: Fit | None = None, m: Marginals | None = None) -> A
     if trained is not None and trained.matches(m.digest):
         return every
     return every._replace(verify="Proved.")
+
+
+def _model_file(args: Args) -> Any:
+    """Return the file of the model; of a table of points the one it is written to."""
+    model = getattr(args, "model", None)
+    return args.out or "MODEL.json" if model and inputs.is_table(model) else model
 
 
 def _heldout_rows(args: Args, clf: Fit) -> tuple[pa.Table, list[Any]]:
@@ -204,14 +236,16 @@ def _prevalence_text(facts: Facts) -> list[str]:
 def _check_basis(args: Args) -> None:
     """Reject options that do not go together."""
     if args.halves is not None:
-        names = ("level", "time_limit", "rows", "target", "proof", "prevalence")
+        names = (
+            *("level", "time_limit", "rows", "target", "proof", "prevalence"),
+            "threshold",
+        )
         why = (
             "cannot be used with --halves, which trains a model on each of two "
             "marginals: leave it out"
         )
         inputs.check_not_given(args, ("model", *names), why, model="MODEL")
         return
-    inputs.check_not_given(args, ["out"], "is for --halves: leave it out")
     if args.model is None:
         raise ValueError(
             "certify takes MODEL and MARGINALS, MODEL --rows FILE, or --halves A B: "
@@ -222,6 +256,11 @@ def _check_basis(args: Args) -> None:
         such = f", such as {own}" if args.file is None and own.is_file() else ""
         raise ValueError(
             f"certify takes either MARGINALS or --rows FILE: name one{such}."
+        )
+    if args.rows is not None and inputs.is_table(args.model):
+        raise ValueError(
+            f"--rows is for models: write {args.model} as one first ('renyi certify "
+            f"{args.model} COUNTS.renyi --out MODEL.json')."
         )
     if args.rows is not None:
         given = (args.level, args.time_limit, args.proof, args.prevalence)
@@ -259,8 +298,6 @@ def _run_halves(args: Args, recorded: Recorded) -> None:
     c = result.certificate
     title = f"Model of two halves, each tested by the other: {number_of_rows(c.n)}"
     _show(args, title, c, error_table(c), written, recorded)
-    if place is not None and not args.json:
-        print(f"\nSaved   {place} (the mean of the two scorecards)")
 
 
 # ---- proofs
@@ -282,7 +319,7 @@ def _proof_facts(
     if worst is not None and "lower" not in proved:
         warn(f"{args.proof} has no lower bound: no exact witness was found.")
     counts = args.file if args.file.endswith(MARGINALS) else f"COUNTS{MARGINALS}"
-    names = [name for name in (getattr(args, "model", None), counts) if name]
+    names = [name for name in (_model_file(args), counts) if name]
     again = output.command(["verify", *names, "--proof", args.proof])
     return {"proof": {"written": args.proof, "proves": proved, "check": again}}
 

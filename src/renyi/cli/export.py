@@ -82,9 +82,14 @@ def _points(args: Args, recorded: Recorded) -> None:
     clf = inputs.load_model(args.model)
     m = inputs.own_marginals(args, clf)
     if m is None and len(clf.classes_) == 2:
+        lacking = f"{args.model} is a scorecard alone, and --points needs pair counts"
+        if not clf.made_elsewhere:
+            lacking = (
+                f"--points needs the pair counts that {args.model} was trained on, and "
+                f"{inputs.beside(args.model)} is missing or has others"
+            )
         raise ValueError(
-            f"--points needs the pair counts that {args.model} was trained on, and "
-            f"{inputs.beside(args.model)} is missing or has others. Name them ('renyi "
+            f"{lacking}. Name them ('renyi "
             f"export {args.model} COUNTS.renyi --points {args.points}'), or count the "
             f"rows first ('renyi marginals build FILE --target COL --encoder "
             f"{args.model} --out COUNTS.renyi')."

@@ -39,9 +39,11 @@ from renyi.estimators import model_file
 from renyi.estimators.model_file import AnyFit
 from renyi.files import MARGINALS
 from renyi.fitting.kernel import KernelFit
-from renyi.fitting.record import Fit
+from renyi.fitting.record import Fit, of_scorecard
 from renyi.formatting import listed, number_of
 from renyi.marginals.marginals import Marginals
+from renyi.point_tables import read_points
+from renyi.scorecard import Scorecard
 from renyi.sources import files
 from renyi.validation import prefixed
 from renyi.warnings import warn
@@ -51,6 +53,7 @@ _MANY_DATES = 13  # more than the months of a year
 _DATE = re.compile(r"\d{4}-\d\d-\d\d")
 _MISSING_WORDS = {"na", "n/a", "#n/a", "<na>", "nan", "null", "none", "nil", "missing"}
 _MODEL = "MODEL must be a model written by fit (.json)"
+POINTS = ".csv"  # of a table of points
 LARGE = 50_000_000  # bytes of a file whose reading is announced on a terminal
 
 
@@ -122,12 +125,30 @@ def load_model(path: str, what: str = _MODEL) -> Fit:
     return fit
 
 
+def load_table(path: str, m: Marginals, threshold: float | None) -> Fit:
+    """Read a table of points as a model; pair counts name its classes."""
+    with naming(path):
+        table = read_points(files.existing(path))
+        card = Scorecard.from_model(table, m, threshold=threshold or 0.0)
+    return of_scorecard(card)
+
+
+def is_table(path: str) -> bool:
+    """Whether a model is a table of points rather than a model file."""
+    return path.lower().endswith(POINTS)
+
+
 def load_any_model(path: str, what: str = _MODEL) -> AnyFit:
     """Read a model; of another file, the error says what is to be named."""
     place = files.existing(path)
     try:
         return model_file.read(place)
     except ValueError as error:
+        if is_table(path):
+            raise ValueError(
+                f"{path} is a table: if it is one of points, write it as a model first "
+                f"('renyi certify {path} COUNTS.renyi --out MODEL.json')."
+            ) from None
         if place.suffix == ".json":
             raise
         raise ValueError(f"{str(error).rstrip('.')}; {what}.") from None

@@ -19,6 +19,7 @@ from renyi.files import MARGINALS, is_document
 from renyi.marginals.file import headline
 from renyi.marginals.marginals import Marginals
 from renyi.marginals.uncertainty import Intervals
+from renyi.point_tables import encoder_of, read_points
 from renyi.sources import files
 from renyi.sources.kept_rows import KeptRows
 from renyi.warnings import warn
@@ -26,7 +27,7 @@ from renyi.warnings import warn
 _RULES = ("rounding", "suppressed_below", "perturbed_by", "secondary", "total")
 _ENCODER_FILES = (
     "--encoder must be a model written by fit, an encoder (.json) or pair counts "
-    "(.renyi)"
+    "(.renyi), or a table of points (.csv)"
 )
 
 
@@ -110,6 +111,12 @@ def encoder_of_file(path: str) -> tuple[Encoder, str]:
     if path.endswith(MARGINALS):
         m = load_marginals(path)
         return m.encoder, m.target
+    if inputs.is_table(path):
+        try:
+            return encoder_of(read_points(files.existing(path))), ""
+        except ValueError as error:
+            why = str(error).rstrip(".")
+            raise ValueError(f"{path}: {why}; {_ENCODER_FILES}.") from None
     fit = inputs.load_model(path, _ENCODER_FILES)
     return fit.encoder_, fit.target
 

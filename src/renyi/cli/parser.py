@@ -193,7 +193,7 @@ FILE ...  {_TABLES}; {_DATABASE}
 --json
 """
 _CERTIFY = f"""bound the error of a model by pair counts or by unseen rows
-[MODEL]  {_MODEL}
+[MODEL]  {_MODEL}, or a table of points (.csv)
 [MARGINALS]  {_MARGINALS}
 {_LEVEL}
 --proof FILE
@@ -206,10 +206,12 @@ _CERTIFY = f"""bound the error of a model by pair counts or by unseen rows
 {_TABLE}
 {_CLASS}
 --confidence SHARE  confidence of the bound (default 0.95)
+a table of points, with the columns feature, category, points (and class):
+--threshold POINTS  total above which the second class is answered (default 0)
 two halves of the rows, or two samples:
 --halves A.renyi B.renyi  train on the pair counts of each, and certify by those of the
     other
---out FILE.json  write the model, the mean of the two
+--out FILE.json  write the model: the mean of the two, or the table of points
 """
 _VERIFY = f"""check a guarantee in exact arithmetic
 [MODEL]  {_MODEL}; not for a proof written by minimax
@@ -656,6 +658,7 @@ _TYPES = {  # by option, else by the placeholder of its value
     "SIZE": _value("a size such as 500M or 2G", lambda n: 1000 <= n < 2**63, _bytes),
 }
 _SETTINGS: dict[str, dict[str, Any]] = {
+    "--threshold POINTS": {"type": _value("a number", math.isfinite)},
     "--tables FILE ...": {"dest": "published"},
     "--alpha auto|loo|NUMBER": {"default": "auto"},
     "--calibration {auto,temperature,sigmoid,affine,discriminant,none}": {

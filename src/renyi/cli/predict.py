@@ -227,6 +227,11 @@ def heldout_rows(
         rows = streams.OpenedRows(str(file.path), [file])
     path = rows.name
     names = rows.tables[0].schema.names
+    if target is None and clf.made_elsewhere and clf.target not in names:
+        raise ValueError(
+            f"{path} has no column {clf.target!r}: name the column that {model} "
+            "predicts with --target."
+        )
     target = clf.target if target is None else target
     files.require(path, names, [target])
     features = list(clf.encoder_.input_names)
@@ -408,6 +413,8 @@ def warn_of_unseen(clf: Fit, counts: NDArray[np.int64]) -> None:
     """Warn of empty cells and of labels that training never saw, if there are any."""
     names = clf.encoder_.single.feature_names
     of_one = "the mean of {} " + ("column" if clf.encoder_.order == 1 else "features")
+    if clf.scorecard_.unseen is not None:  # of a model made elsewhere
+        of_one = "the model takes unknown labels"
     empty, labels = counts
     if empty.any():
         cells = number_of(int(empty.sum()), "empty cell")

@@ -42,6 +42,11 @@ def _text(facts: Facts) -> str:
 def _report(args: Args, made: dict[str, str]) -> Report:
     clf = inputs.load_model(args.model)
     m: Any = inputs.own_marginals(args, clf)
+    if m is None and clf.made_elsewhere:
+        raise ValueError(
+            f"{args.model} is a scorecard alone, and its report needs pair counts: "
+            f"name them ('renyi report {args.model} COUNTS.renyi')."
+        )
     if m is None and (args.path or args.level in ("lp", "exact")):
         option = "--path" if args.path else "--level"
         raise ValueError(

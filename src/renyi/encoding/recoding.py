@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
 Codes = NDArray[np.intp]
 
-_UNNAMED = "y"  # the name that `fit` gives to labels without one
+UNNAMED = "y"  # the name that `fit` gives to labels without one
 _COUNT = "Marginals.from_data(X, y, encoder=card.encoder)"
 
 # ---- categories of marginals
@@ -72,7 +72,7 @@ def of_features(encoder: Encoder, target: str | None, m: Marginals) -> Marginals
             python=f"order={order}",
         )
     # A target without a name matches any name.
-    named = all(str(v).rstrip("_") != _UNNAMED for v in (target, m.target))
+    named = all(str(v).rstrip("_") != UNNAMED for v in (target, m.target))
     if target not in (None, m.target) and named:
         raise InputError(
             f"The model predicts {target!r}, but the target of the marginals "

@@ -1,9 +1,10 @@
 """The model file: a `Fit` as JSON that predicts the same to the last bit.
 
 A document contains the settings, the choice of alpha, the certificate, what held-out
-rows prove (if any were held out) and the scorecard. It may be untrusted. This module
-checks the fields and their types; the scorecard and the certificates check their own
-contents.
+rows prove (if any were held out) and the scorecard. One that `Scorecard.save` wrote
+contains a scorecard alone, such as that of a model made elsewhere. It may be untrusted.
+This module checks the fields and their types; the scorecard and the certificates check
+their own contents.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from renyi.encoding.encoder import Encoder
 from renyi.encoding.tuples import same_pairs
 from renyi.files import LABEL, NUMBER, Sink, check_fields, read_json, valid, write_json
 from renyi.fitting.kernel import KernelCard, KernelFit, KernelSettings
-from renyi.fitting.record import Fit, restored
+from renyi.fitting.record import Fit, of_scorecard, restored
 from renyi.fitting.settings import Settings
 from renyi.marginals.file import DataDigest
 from renyi.scorecard import Scorecard
@@ -51,6 +52,9 @@ _DOCUMENT: Fields = {
 _KERNEL: Fields = {  # of a model of every order
     **{name: kind for name, kind in _DOCUMENT.items() if name != "scorecard"},
     "kernel": (dict,),
+}
+_CARD: Fields = {  # of a scorecard alone
+    name: _DOCUMENT[name] for name in ("format", "version", "checksum", "scorecard")
 }
 _OPTIONAL: Fields = {
     "heldout": (dict,),  # if rows were held out
@@ -85,6 +89,9 @@ _CHOICE: Fields = {
 
 def write(fit: AnyFit, path: Sink) -> None:
     """Write a model; see `RenyiClassifier.save`."""
+    if isinstance(fit, Fit) and fit.made_elsewhere:
+        fit.scorecard_.save(path)
+        return
     choice = fit.alpha_choice_
     digest = fit.data_digest_
     document: dict[str, object] = {
@@ -148,10 +155,19 @@ def read_scorecard(path: str | os.PathLike[str]) -> Fit:
             f"{path} is a model of every order, which has no scorecard: load it with "
             "KernelRenyiClassifier.load."
         )
+    if fit.made_elsewhere:
+        raise ValueError(
+            f"{path} is a scorecard alone, not a classifier: load it with "
+            "Scorecard.load."
+        )
     return fit
 
 
 def _from_document(data: dict[str, Any]) -> AnyFit:
+    if {*data} <= {*_CARD, "target"}:
+        check_fields(data, _CARD, "document", {"target": (str,)})
+        alone = Scorecard.from_dict(data["scorecard"])
+        return of_scorecard(replace(alone, target=data.get("target")))
     kernel = "kernel" in data
     check_fields(data, _KERNEL if kernel else _DOCUMENT, "document", _OPTIONAL)
     fields = _KERNEL_SETTINGS if kernel else _SETTINGS

@@ -207,6 +207,8 @@ class IntegerScorecard:
         how = "estimates from the training rows: the model's calibrated score"
         if self.scorecard.calibration is None:
             how = "rough, not calibrated: the linear score, cut off at 0 and 1"
+        elif self.before.gamma is None:
+            how = "those of the model before rounding, as if its scores were log-odds"
         return [
             f"Add up the points of a row: {second!r} from {self.threshold} on, else "
             f"{first!r}. {self._unseen_labels()}",

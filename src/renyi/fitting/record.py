@@ -32,8 +32,10 @@ from renyi.certificates.record import Certificate
 from renyi.certification import (
     Warned,
     certificate,
+    certify,
     uncertain_certificate,
 )
+from renyi.encoding import recoding
 from renyi.encoding import rules as column_rules
 from renyi.encoding.encoder import Encoder
 from renyi.fitting.settings import Settings
@@ -171,6 +173,9 @@ class Fit(Trained):
     fold_scores : callable or None
         Scores of each row by a model of the other folds, plain and calibrated, if
         folds evaluate chosen pairs or a calibration that decides.
+    made_elsewhere : bool
+        Whether it is a scorecard alone, of which no training is known. Then settings
+        and choice say nothing.
     """
 
     settings: Settings
@@ -190,6 +195,7 @@ class Fit(Trained):
     stored_details: dict[str, Any] | None = None
     heldout: Certificate | None = None
     fold_scores: FoldScores | None = None
+    made_elsewhere: bool = False
 
     def __reduce__(self) -> tuple[Callable[..., Fit], tuple[Any, ...]]:
         """Pickle what the model file contains."""
@@ -202,6 +208,7 @@ class Fit(Trained):
             self.named,
             self.heldout,
             self.left_out_details,
+            self.made_elsewhere,
         )
 
     # ---- what was learned
@@ -430,6 +437,7 @@ def restored(
     named: bool,
     heldout: Certificate | None = None,
     details: dict[str, Any] | None = None,
+    made_elsewhere: bool = False,
 ) -> Fit:
     """Return the `Fit` of a calibrated scorecard whose rows are not at hand."""
     assert card.target is not None
@@ -443,7 +451,48 @@ def restored(
         stored_digest=digest,
         stored_details=details,
         heldout=heldout,
+        made_elsewhere=made_elsewhere,
     )
+
+
+def of_scorecard(card: Scorecard, m: Marginals | None = None) -> Fit:
+    """Return a scorecard as a `Fit`, of which no training is known.
+
+    Its certificate is that of the marginals. Without them it proves nothing: a bound of
+    1. A target that is not known has the name that labels without one have.
+    """
+    encoder = card.encoder
+    pairs = encoder.interactions
+    settings = Settings(order=1 if pairs else encoder.order, interactions=pairs)
+    target = card.target or (None if m is None else m.target) or _unnamed(encoder)
+    card = replace(card, target=target)
+    sizes = encoder.columns.sizes
+    own = Certificate(
+        gamma=None,
+        bounds={"map": 1.0},
+        majority=None,
+        one_feature=None,
+        loo_risk=None,
+        loo_error=None,
+        rule="map",
+        n=float(card.counts[: sizes[0]].sum()),
+        n_indicators=int(sizes.sum()),
+        order=encoder.order,
+    )
+    digest = None
+    if m is not None:
+        own = certify(card, m)
+        digest = m.digest
+    choice = AlphaChoice("given", 0.0, None, None)
+    return restored(settings, card, choice, own, digest, True, made_elsewhere=True)
+
+
+def _unnamed(encoder: Encoder) -> str:
+    """Return a name for a target without one, which is not that of a column."""
+    name = recoding.UNNAMED
+    while name in encoder.input_names:
+        name += "_"
+    return name
 
 
 def odds_at(

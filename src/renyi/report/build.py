@@ -35,7 +35,7 @@ from renyi.encoding.encoder import Encoder
 from renyi.encoding.tuples import NEW, TupleEncoder
 from renyi.exports.integer_card import IntegerScorecard, tables
 from renyi.exports.points import has_weights, unseen_text
-from renyi.fitting.record import Fit
+from renyi.fitting.record import Fit, of_scorecard
 from renyi.formatting import at_least, capitalised, number_of, number_of_rows
 from renyi.marginals.marginals import Marginals
 from renyi.report import summary
@@ -44,7 +44,9 @@ from renyi.report.summary import Entry, quoted
 from renyi.rules import decide
 from renyi.scorecard import Scorecard, by_importance
 from renyi.selection import PathResult
+from renyi.solvers.calibration import MARGIN
 from renyi.solvers.metrics import auc, log_losses
+from renyi.validation import InputError
 
 Floats = NDArray[np.float64]
 
@@ -68,7 +70,7 @@ class FittedModel(Protocol):
 
 
 def report(
-    model: Fit | FittedModel,
+    model: Fit | FittedModel | Scorecard,
     marginals: Marginals | None = None,
     *,
     title: str | None = None,
@@ -78,8 +80,11 @@ def report(
     card: IntegerScorecard | None = None,
     made: dict[str, str] | None = None,
 ) -> Report:
-    """Return the report of a fitted classifier; see `RenyiClassifier.report`."""
-    fit = model if isinstance(model, Fit) else model.fit_
+    """Return the report of a fitted classifier; see `RenyiClassifier.report`.
+
+    That of a scorecard, such as one of a model made elsewhere, needs marginals.
+    """
+    fit = _fit_of(model, marginals)
     own: Certificate = fit.certificate_
     m = fit.marginals_ if marginals is None else marginals
     scorecard: Scorecard = fit.scorecard_
@@ -126,7 +131,11 @@ def report(
         "headline": figures,
         "guarantee": line,
         "findings": summary.findings(errors, tested, classes),
-        "notes": [*summary.notes(own, counted, fit.heldout, tested), *others],
+        "notes": [
+            *summary.notes(own, counted, fit.heldout, tested),
+            *_note_on_margins(scorecard),
+            *others,
+        ],
         "target": target,
         "classes": [label_text(label) for label in scorecard.classes],
         "rule": fit.rule,
@@ -143,6 +152,29 @@ def report(
         "worst": None if bounds is None else _worst(bounds),
     }
     return Report(facts)
+
+
+def _fit_of(model: Fit | FittedModel | Scorecard, m: Marginals | None) -> Fit:
+    """Return the record of a model; of a scorecard alone, one with a certificate."""
+    if isinstance(model, Scorecard):
+        model = of_scorecard(model)
+    fit = model if isinstance(model, Fit) else model.fit_
+    if not fit.made_elsewhere:
+        return fit
+    if m is None:
+        raise InputError(
+            "The report of a scorecard needs pair counts, which it does not have: give "
+            "them.",
+            python="marginals=",
+        )
+    return of_scorecard(fit.scorecard_, m)
+
+
+def _note_on_margins(card: Scorecard) -> list[str]:
+    """Say that probabilities only keep the order of margins, if they are these."""
+    if card.calibration is None or card.calibration.kind != MARGIN.kind:
+        return []
+    return ["The scores are margins: the probabilities shown only keep their order."]
 
 
 def _beats_a_coin(c: Certificate) -> bool:
@@ -379,6 +411,13 @@ def _made(model: Fit, own: Certificate) -> dict[str, str]:
     """Return the settings of a model, as texts."""
     choice = model.alpha_choice_
     c = model.scorecard_.calibration
+    if model.made_elsewhere:
+        return {
+            "renyi": __version__,
+            "model": "made elsewhere",
+            "calibration": "none" if c is None else c.kind,
+            "certificate": own.basis,
+        }
     seed = model.settings.random_state
     settings = {
         "renyi": __version__,
