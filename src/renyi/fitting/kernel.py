@@ -28,11 +28,11 @@ from renyi.counting.onehot import label_sums, offsets
 from renyi.encoding import rules as column_rules
 from renyi.encoding.columns import Label
 from renyi.encoding.encoder import Encoder
-from renyi.encoding.rows import SAMPLE, TrainingRows
+from renyi.encoding.rows import SAMPLE, Pieces, TrainingRows
 from renyi.files import NUMBER, check_fields, finite_numbers
 from renyi.fitting.record import odds_at
 from renyi.fitting.settings import Settings, check_calibration
-from renyi.fitting.training import FOLD_ROWS, FOLDS, weighed_rows, weight_notes
+from renyi.fitting.training import FOLD_ROWS, weighed_rows, weight_notes
 from renyi.marginals.file import DataDigest, class_digest
 from renyi.rules import Scorer, moved_to, threshold_at
 from renyi.scorecard import Scorecard
@@ -59,7 +59,6 @@ Codes = NDArray[Any]
 SEARCHED = 1_000
 """Different rows on which form, ρ and penalty are chosen, if there are more."""
 LANDMARKS = 2_000
-_BETTER = 0.99  # of the risk of half the landmarks: with less, more would help
 DEVICES = ("cpu", "cuda")
 ORDERS = ("single columns", "pairs", "triples", "more")
 CONTAINS_ROWS = "The model file contains the categories of {} training rows."
@@ -434,9 +433,9 @@ def fit_kernel(rows: TrainingRows, settings: KernelSettings) -> KernelFit:
         solution = _exact(xp, system, choice, settings)
     left_out = _left_out(weighed, solution, place)
     calibration = _calibration(settings.calibration, K, left_out)
-    if system is not None and _needs_folds(calibration, weighed.n, K):
-        mapped = _fold_scores(xp, system, solution, weighed, place, settings)
-        left_out = left_out._replace(mapped=mapped)
+    if system is not None and _needs_folds(calibration, weighed.effective_n, K):
+        pieces, mapped = _fold_scores(xp, system, solution, weighed, place, settings)
+        left_out = left_out.of_folds(pieces, None, mapped)
     counts = _class_counts(rows, K)
     coef, start = solution.coef, solution.start
     card = KernelCard(
@@ -549,7 +548,7 @@ def _calibration(kind: str | None, K: int, left_out: LeftOut) -> Calibration | N
     return maps.fitted(left_out, K, kind)
 
 
-def _needs_folds(calibration: Calibration | None, n: int, K: int) -> bool:
+def _needs_folds(calibration: Calibration | None, n: float, K: int) -> bool:
     """Whether a calibration decides that few rows may have fitted optimistically."""
     decides = calibration is not None and calibration.by_class
     return decides and n <= min(SAMPLE, FOLD_ROWS * K * K)
@@ -562,15 +561,16 @@ def _fold_scores(
     weighed: ridge.Rows,
     place: NDArray[np.intp],
     settings: KernelSettings,
-) -> Floats:
-    """Return the calibrated scores of each row by a model of the other folds."""
-    fold = np.random.default_rng(0).permutation(weighed.n) % FOLDS
-    K = weighed.n_classes
-    out = np.zeros((weighed.n, K))
-    for k in range(min(FOLDS, weighed.n)):
-        own = fold == k
+) -> tuple[Pieces, Floats]:
+    """Return the calibrated scores of rows, in pieces, by models of other folds."""
+    rows, pieces = weighed.dealt()
+    group = place[pieces.places]
+    K = rows.n_classes
+    out = np.zeros((rows.n, K))
+    for k in np.unique(pieces.fold):
+        own = pieces.fold == k
         scores, others = ridge_kernel.without_fold(
-            xp, system, solution, weighed, place, own
+            xp, system, solution, rows, group, own
         )
         calibration = _calibration(settings.calibration, K, others)
         if calibration is not None and calibration.moves_decisions:
@@ -578,7 +578,7 @@ def _fold_scores(
         elif calibration is not None:
             scores = float(calibration.slope) * scores
         out[own] = scores
-    return out
+    return pieces, out
 
 
 # ---- what is known of it
@@ -605,8 +605,9 @@ def _notes(
         notes = (*notes, ("no-left-out", text.NO_LEFT_OUT))
     elif left_out.mapped is not None:
         notes = (*notes, ("folds", text.FOLDS))
-    if landmarks is not None and landmarks.risk < _BETTER * landmarks.half_risk:
-        sentence = text.landmarks(landmarks.used, landmarks.rows)
+    if landmarks is not None:
+        count, different, half_risk, risk = landmarks
+        sentence = text.landmarks(count, different, half_risk, risk)
         notes = (*notes, ("landmarks", sentence))
     return notes
 

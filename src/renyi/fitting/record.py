@@ -36,6 +36,7 @@ from renyi.certification import (
 )
 from renyi.encoding import rules as column_rules
 from renyi.encoding.encoder import Encoder
+from renyi.encoding.rows import Pieces
 from renyi.fitting.settings import Seed, Settings
 from renyi.marginals.file import DataDigest, class_digest
 from renyi.marginals.marginals import Marginals
@@ -52,7 +53,7 @@ if TYPE_CHECKING:
 
 Floats = NDArray[np.float64]
 Codes = NDArray[Any]
-FoldScores: TypeAlias = Callable[[Settings], tuple[Floats, Floats]]
+FoldScores: TypeAlias = Callable[[Settings], tuple[Pieces, Floats, Floats]]
 
 
 class ScoredRows(NamedTuple):
@@ -203,10 +204,8 @@ class Fit:
         settings = replace(self.settings, alpha=self.choice.alpha)
         if settings.chooses_pairs:  # as many are chosen anew in each fold
             settings = replace(settings, interactions=pairs and len(pairs))
-        plain, mapped = self.fold_scores(settings)
-        if self._has_chosen_pairs:
-            rows = rows._replace(scores=plain[rows.places])
-        return rows._replace(mapped=mapped[rows.places])
+        pieces, plain, mapped = self.fold_scores(settings)
+        return rows.of_folds(pieces, plain if self._has_chosen_pairs else None, mapped)
 
     @property
     def _has_chosen_pairs(self) -> bool:

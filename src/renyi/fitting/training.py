@@ -25,6 +25,7 @@ from renyi.encoding.columns import Label
 from renyi.encoding.encoder import Encoder, check_usable
 from renyi.encoding.rows import (
     SAMPLE,
+    Pieces,
     RowSample,
     TrainingRows,
     has_names,
@@ -57,7 +58,6 @@ Floats = NDArray[np.float64]
 # try that may seem to matter by chance.
 _COUNTS = (1, 2, 3, 5, 8, 12, 18, 27, 40, 60)
 _FALSE_PAIRS = 0.1
-FOLDS = 10
 FOLD_ROWS = 400  # by K² coefficients of a calibration: with more, no folds
 _EPS = float(np.finfo(np.float64).eps)
 
@@ -101,7 +101,7 @@ def _fit_chosen_pairs(rows: TrainingRows, settings: Settings) -> Fit:
                 best = fit
     if not best.encoder_.interactions:
         return replace(best, settings=settings)
-    if len(rows.y) <= SAMPLE:
+    if rows.effective_n <= SAMPLE:
         return replace(best, settings=settings, fold_scores=partial(_fold_scores, rows))
     notes = (*best.notes, ("selected-features", text.SELECTED))
     return replace(best, settings=settings, notes=notes, fold_scores=None)
@@ -377,19 +377,20 @@ def _scores_for_folds(rows: TrainingRows, n: float) -> FoldScores | None:
     """
     K = len(rows.target.categories)
     whole = rows.effective_n >= (1 - 1e-9) * n
-    few = len(rows.y) <= min(SAMPLE, FOLD_ROWS * K * K)
+    few = rows.effective_n <= min(SAMPLE, FOLD_ROWS * K * K)
     return partial(_fold_scores, rows) if K > 2 and whole and few else None
 
 
-def _fold_scores(rows: TrainingRows, settings: Settings) -> tuple[Floats, Floats]:
-    """Return the scores of each row by a model of the other folds, and calibrated."""
-    n = len(rows.y)
+def _fold_scores(
+    rows: TrainingRows, settings: Settings
+) -> tuple[Pieces, Floats, Floats]:
+    """Return scores of rows in pieces by models of other folds, and calibrated."""
+    rows, pieces = rows.dealt()
     K = len(rows.target.categories)
-    fold = np.random.default_rng(0).permutation(n) % FOLDS
-    plain = np.zeros((n, K if K > 2 else 1))
+    plain = np.zeros((len(rows.y), K if K > 2 else 1))
     mapped = np.zeros_like(plain)
-    for k in range(min(FOLDS, n)):
-        own = fold == k
+    for k in np.unique(pieces.fold):
+        own = pieces.fold == k
         card = fit_rows(rows.part(~own), settings).scorecard_
         codes = rows.part(own).codes
         if rows.encoder.order == 1:
@@ -400,7 +401,7 @@ def _fold_scores(rows: TrainingRows, settings: Settings) -> tuple[Floats, Floats
         if calibration is not None and not calibration.moves_decisions:
             slope = float(calibration.slope)
         mapped[own] = slope * card.mapped.scores(codes)
-    return plain, mapped
+    return pieces, plain, mapped
 
 
 def _ranking_dual(
