@@ -88,6 +88,11 @@ def landmarks(count: int, rows: int, half_risk: float, risk: float) -> str:
     return f"{text}, so more of them would hardly lower the error."
 
 
+def order_skipped(order: int, reason: str) -> str:
+    """Say that an order was not among those to choose from."""
+    return f"order {order} was not tried: {reason}."
+
+
 CONTAINED = (
     "no count of one half is larger than that of the other: if the rows of one half "
     "are also in the other, the bounds are not valid."

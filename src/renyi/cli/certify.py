@@ -28,6 +28,7 @@ from renyi.cli.parser import WRITTEN, Args
 from renyi.crossfitting import CrossFitSettings, check_bins, cross_fit_counts
 from renyi.encoding.columns import label_text
 from renyi.estimators import model_file
+from renyi.estimators.model_file import AnyFit
 from renyi.files import MARGINALS
 from renyi.fitting.record import Fit
 from renyi.fitting.settings import Settings
@@ -59,13 +60,14 @@ def run(args: Args, recorded: Recorded) -> None:
         _run_halves(args, recorded)
         return
     output.check_out(args, args.proof, (".json",))
-    clf = inputs.load_model(args.model)
     if args.rows is not None:
-        X, y = _heldout_rows(args, clf)
-        c = certify(clf, X, y, confidence=args.confidence)
+        model = inputs.load_any_model(args.model)
+        X, y = _heldout_rows(args, model)
+        c = certify(model, X, y, confidence=args.confidence)
         title = f"{args.model}, tested on {number_of(c.n, 'row')}"
         _show(args, title, c, error_table(c), {}, recorded)
         return
+    clf = inputs.load_model(args.model)
     m = inputs.load_marginals(args.file)
     title = f"{args.model} on the pair counts of {args.file}: {rows_text(m)}"
     if args.level in ("lp", "exact"):
@@ -138,7 +140,7 @@ def _advice(args: Args, clf: Fit | None = None, m: Marginals | None = None) -> A
     return every._replace(verify="Proved.")
 
 
-def _heldout_rows(args: Args, clf: Fit) -> tuple[pa.Table, list[Any]]:
+def _heldout_rows(args: Args, clf: AnyFit) -> tuple[pa.Table, list[Any]]:
     """Read the rows of --rows, from a file or a table of a database."""
     if not is_database(args.rows):
         inputs.check_not_given(args, ["table"], "is a table of a database")

@@ -110,7 +110,7 @@ def encoder_of_file(path: str) -> tuple[Encoder, str]:
     if path.endswith(MARGINALS):
         m = load_marginals(path)
         return m.encoder, m.target
-    fit = inputs.load_model(path, _ENCODER_FILES)
+    fit = inputs.load_any_model(path, _ENCODER_FILES)
     return fit.encoder_, fit.target
 
 

@@ -33,6 +33,7 @@ from renyi.files import NUMBER, check_fields, finite_numbers
 from renyi.fitting.record import odds_at
 from renyi.fitting.settings import Settings, check_calibration
 from renyi.fitting.training import FOLD_ROWS, weighed_rows, weight_notes
+from renyi.formatting import number_of, percent
 from renyi.marginals.file import DataDigest, class_digest
 from renyi.rules import Scorer, moved_to, threshold_at
 from renyi.scorecard import Scorecard
@@ -61,7 +62,7 @@ SEARCHED = 1_000
 LANDMARKS = 2_000
 DEVICES = ("cpu", "cuda")
 ORDERS = ("single columns", "pairs", "triples", "more")
-CONTAINS_ROWS = "The model file contains the categories of {} training rows."
+INTERACTIONS = "interactions"  # all of them together
 
 
 @dataclass(frozen=True)
@@ -388,22 +389,44 @@ class KernelFit:
             )
         return pd.DataFrame(flat, index=index, columns=head)
 
+    def parts(self, codes: Codes) -> Floats:
+        """Return what columns, interactions and intercept give: (n, parts, 1 or K)."""
+        card = self.kernel_.main_effects.mapped
+        points = card.points_of(codes)
+        n, _, K = points.shape
+        start = np.broadcast_to(card.intercept, (n, 1, K))
+        total = self.kernel_.mapped.scores(codes)[:, None]
+        rest = total - points.sum(axis=1, keepdims=True) - start
+        return np.concatenate([points, rest, start], axis=1)
+
     def explanation(
         self, codes: Codes, index: pd.Index[Any] | None = None
     ) -> pd.DataFrame:
         """Return the points of each column, and of all interactions together."""
         import pandas as pd
 
-        card = self.kernel_.main_effects.mapped
-        points = card.points_of(codes).transpose(0, 2, 1)
-        start = np.broadcast_to(np.atleast_1d(card.intercept), points.shape[:2])
-        total = self.kernel_.mapped.scores(codes)
-        rest = total - points.sum(axis=2) - start
-        parts = np.concatenate([points, rest[:, :, None], start[:, :, None]], axis=2)
-        names: Any = [*self.encoder_.feature_names, "interactions", "intercept"]
-        if points.shape[1] > 1:
+        parts = self.parts(codes)
+        n, _, K = parts.shape
+        flat = parts.transpose(0, 2, 1).reshape(n, -1)
+        names: Any = [*self.encoder_.feature_names, INTERACTIONS, "intercept"]
+        if K > 1:
             names = pd.MultiIndex.from_product([self.classes_.tolist(), names])
-        return pd.DataFrame(parts.reshape(len(parts), -1), index=index, columns=names)
+        return pd.DataFrame(flat, index=index, columns=names)
+
+
+def contains_rows(fit: KernelFit) -> str:
+    """Say plainly what a file of the model contains."""
+    rows = number_of(fit.kernel_.rows.shape[1], "training row")
+    return (
+        f"The model contains the categories of {rows}. Where rows are confidential, "
+        "share a scorecard instead."
+    )
+
+
+def shares_text(shares: dict[str, float]) -> str:
+    """Say how much of the score is of single columns, pairs and so on."""
+    parts = ", ".join(f"{name} {percent(share)}" for name, share in shares.items())
+    return f"Variance of the score, if columns were independent: {parts}."
 
 
 # ---- training

@@ -9,6 +9,7 @@ stores the results and no scores of single rows, as the model file does.
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -27,7 +28,12 @@ from renyi.certificates.closed_form import (
     closed_form,
     moments_of_rows,
 )
-from renyi.certificates.left_out import LeftOutError, left_out_details, left_out_error
+from renyi.certificates.left_out import (
+    LeftOutError,
+    left_out_details,
+    left_out_error,
+    losses,
+)
 from renyi.certificates.record import Certificate
 from renyi.certification import (
     Warned,
@@ -208,6 +214,24 @@ class Fit:
         return rows.of_folds(pieces, plain if self._has_chosen_pairs else None, mapped)
 
     @property
+    def left_out_losses(self) -> Floats | None:
+        """Which left-out rows are answered wrongly; None if that is not defined."""
+        rows = self._answered
+        if rows is None or not rows.complete:
+            return None
+        return losses(rows, self.scorecard_, self.rule)
+
+    @property
+    def left_out_risk(self) -> float:
+        """Risk on left-out rows, as weighted in the fit; infinite if not defined."""
+        rows = self.left_out
+        if rows is None or not rows.complete:
+            return math.inf
+        squares = (rows.residuals**2).sum(axis=1) @ rows.weights
+        scale = ridge.weight_of(self.points.n_classes) / rows.weights.sum()
+        return float(scale * squares)
+
+    @property
     def _has_chosen_pairs(self) -> bool:
         """Whether the same rows chose pairs of columns."""
         return self.settings.chooses_pairs and bool(self.encoder_.interactions)
@@ -271,17 +295,23 @@ class Fit:
         scores = self.scorecard_.mapped.scores(codes)
         return scores[:, 0] if self.points.n_classes == 2 else scores
 
+    def parts(self, codes: Codes) -> Floats:
+        """Return the points of each feature, and the intercept: (n, parts, 1 or K)."""
+        card = self.scorecard_.mapped
+        points = card.points_of(codes)
+        n, _, K = points.shape
+        start = np.broadcast_to(card.intercept, (n, 1, K))
+        return np.concatenate([points, start], axis=1)
+
     def explanation(
         self, codes: Codes, index: pd.Index[Any] | None = None
     ) -> pd.DataFrame:
         """Return the points of each feature; see `RenyiClassifier.explain`."""
         import pandas as pd
 
-        card = self.scorecard_.mapped
-        points = card.points_of(codes)
-        n, _, K = points.shape
-        start = np.broadcast_to(card.intercept, (n, 1, K))
-        flat = np.concatenate([points, start], axis=1).transpose(0, 2, 1).reshape(n, -1)
+        parts = self.parts(codes)
+        n, _, K = parts.shape
+        flat = parts.transpose(0, 2, 1).reshape(n, -1)
         names: Any = [*self.encoder_.feature_names, "intercept"]
         if K > 1:
             names = pd.MultiIndex.from_product([self.classes_.tolist(), names])

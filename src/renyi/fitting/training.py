@@ -5,7 +5,9 @@ They solve the ridge problem from moments, or from rows where categories outnumb
 
 from __future__ import annotations
 
+import math
 import numbers
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -34,11 +36,14 @@ from renyi.encoding.rows import (
 from renyi.encoding.tuples import (
     MAX_TUPLES,
     check_pairs_to_choose,
+    count_tuples,
     features_text,
     same_pairs,
 )
 from renyi.fitting.record import Fit, FoldScores, ScoredRows
 from renyi.fitting.settings import WEIGHING, Settings, check_calibration
+from renyi.formatting import number_of
+from renyi.limits import memory_budget
 from renyi.marginals.consistency import check_possible, class_pairs
 from renyi.marginals.marginals import Marginals, count_rows
 from renyi.marginals.uncertainty import Noise
@@ -58,6 +63,12 @@ Floats = NDArray[np.float64]
 # try that may seem to matter by chance.
 _COUNTS = (1, 2, 3, 5, 8, 12, 18, 27, 40, 60)
 _FALSE_PAIRS = 0.1
+# Orders to choose from, and what trying one may take: about a minute.
+ORDERS = (1, 2, 3)
+_MOST_CELLS = 1e8  # of rows and features
+_MOST_TUPLES = 300_000
+_MOST_OPERATIONS = 4e11
+_TABLES = 3  # of a number for every two tuples, or rows, that a fit holds in memory
 FOLD_ROWS = 400  # by K² coefficients of a calibration: with more, no folds
 _EPS = float(np.finfo(np.float64).eps)
 
@@ -67,6 +78,8 @@ def fit_rows(rows: TrainingRows, settings: Settings) -> Fit:
 
     Pairs of columns that the settings ask for are made of rows of single columns.
     """
+    if settings.chooses_order:
+        return _fit_chosen_order(rows, settings)
     if rows.encoder.order == 1 and settings.chooses_pairs:
         return _fit_chosen_pairs(rows, settings)
     if rows.encoder.order == 1 and settings.pairs is not None:
@@ -82,6 +95,52 @@ def fit_rows(rows: TrainingRows, settings: Settings) -> Fit:
     sample = RowSample.of(rows).rows
     m = count_rows(rows, settings.class_pairs_reason is not None)
     return _fit_primal(m, settings, weighed, rows.effective_n, sample, notes)
+
+
+def _fit_chosen_order(rows: TrainingRows, settings: Settings) -> Fit:
+    """Train with the order of the least left-out risk among those that are affordable.
+
+    Of equal risks, the lower order wins. Notes name the orders that were not tried.
+    """
+    if rows.encoder.order > 1:
+        raise InputError(
+            f"{{order}} forms tuples by itself, and the encoder makes "
+            f"{features_text(rows.encoder)}: give an encoder of single columns.",
+            order=settings.order,
+        )
+    best = fit_rows(rows, replace(settings, order=ORDERS[0]))
+    notes: list[Warned] = []
+    for order in ORDERS[1:]:
+        reason = _too_expensive(rows, order)
+        if reason is not None:
+            notes.append(("order", text.order_skipped(order, reason)))
+            continue
+        fit = fit_rows(in_tuples(rows, order), replace(settings, order=order))
+        if fit.left_out_risk < best.left_out_risk:
+            best = fit
+    return replace(best, notes=(*best.notes, *notes))
+
+
+def _too_expensive(rows: TrainingRows, order: int) -> str | None:
+    """Return why an order cannot be tried, or would take too long, else None."""
+    columns = rows.encoder.columns
+    d = len(columns)
+    if d < order:
+        return f"there is {number_of(d, 'column')} only"
+    n = len(rows.y)
+    features = math.comb(d, order)
+    if features * n <= _MOST_CELLS:
+        with suppress(InputError):  # one feature has too many tuples
+            tuples = count_tuples(columns, rows.codes, order)
+            equations = min(n, tuples)
+            size = _TABLES * 8 * equations**2
+            quick = equations**3 <= _MOST_OPERATIONS and tuples <= _MOST_TUPLES
+            if quick and size <= memory_budget():
+                return None
+    return (
+        f"{features:,} features of {order} columns in {n:,} rows would take minutes or "
+        "too much memory"
+    )
 
 
 def _fit_chosen_pairs(rows: TrainingRows, settings: Settings) -> Fit:
@@ -184,6 +243,12 @@ def _check_features(m: Marginals, settings: Settings) -> None:
     """Raise an error unless the counts have the features of the settings."""
     order = settings.order
     pairs = settings.pairs
+    if settings.chooses_order:
+        raise InputError(
+            "{order} chooses an order by rows, but only marginals are given, which "
+            f"have order {m.order}: give that order.",
+            order=order,
+        )
     if settings.chooses_pairs:
         raise InputError(
             "{interactions} chooses pairs of columns by rows, but only marginals are "

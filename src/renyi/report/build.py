@@ -35,14 +35,15 @@ from renyi.encoding.encoder import Encoder
 from renyi.encoding.tuples import NEW, TupleEncoder
 from renyi.exports.integer_card import IntegerScorecard, tables
 from renyi.exports.points import has_weights, unseen_text
+from renyi.fitting.kernel import KernelFit, contains_rows
 from renyi.fitting.record import Fit
 from renyi.formatting import at_least, capitalised, number_of, number_of_rows
 from renyi.marginals.marginals import Marginals
 from renyi.report import summary
 from renyi.report.page import FEW, FORMAT, VERSION, Report
 from renyi.report.summary import Entry, quoted
-from renyi.rules import decide
-from renyi.scorecard import Scorecard, by_importance
+from renyi.rules import Scorer, decide
+from renyi.scorecard import Scorecard, by_importance, scorer_of
 from renyi.selection import PathResult
 from renyi.solvers.metrics import auc, log_losses
 
@@ -68,7 +69,7 @@ class FittedModel(Protocol):
 
 
 def report(
-    model: Fit | FittedModel,
+    model: Fit | KernelFit | FittedModel,
     marginals: Marginals | None = None,
     *,
     title: str | None = None,
@@ -79,10 +80,15 @@ def report(
     made: dict[str, str] | None = None,
 ) -> Report:
     """Return the report of a fitted classifier; see `RenyiClassifier.report`."""
-    fit = model if isinstance(model, Fit) else model.fit_
+    fit = model if isinstance(model, (Fit, KernelFit)) else model.fit_
     own: Certificate = fit.certificate_
-    m = fit.marginals_ if marginals is None else marginals
-    scorecard: Scorecard = fit.scorecard_
+    scorer = scorer_of(fit)
+    if isinstance(fit, KernelFit):
+        m = marginals
+        scorecard = fit.kernel_.main_effects  # single columns only
+    else:
+        m = fit.marginals_ if marginals is None else marginals
+        scorecard = fit.scorecard_
     counted = _counted(fit, own, m, bounds)
     trained = fit.data_digest_
     same = marginals is None or (
@@ -99,7 +105,7 @@ def report(
     by_rows = None
     left_out = fit.left_out_details
     if heldout is not None and tested is not None:
-        by_rows = _heldout(scorecard, tested, *heldout)
+        by_rows = _heldout(scorer, tested, *heldout)
         left_out = None
     if card is None and m is not None:
         card = _integer_card(scorecard, m)
@@ -109,6 +115,7 @@ def report(
     if counted is not None and not counted.doubtful and _beats_a_coin(counted):
         ranking = ranking_lines(counted)
     target = fit.target
+    certificates = (own, counted, fit.heldout, tested)
     others = [] if same else [_OTHER_COUNTS]
     data = _data(scorecard, own, m, shares, same)
     unknown = three_lines.UNDEFINED if errors.undefined else three_lines.UNKNOWN
@@ -126,7 +133,7 @@ def report(
         "headline": figures,
         "guarantee": line,
         "findings": summary.findings(errors, tested, classes),
-        "notes": [*summary.notes(own, counted, fit.heldout, tested), *others],
+        "notes": [*_contents(fit), *summary.notes(*certificates), *others],
         "target": target,
         "classes": [label_text(label) for label in scorecard.classes],
         "rule": fit.rule,
@@ -142,7 +149,15 @@ def report(
         "left_out_rows": left_out,
         "worst": None if bounds is None else _worst(bounds),
     }
+    if isinstance(fit, KernelFit):
+        facts["whatif"] = False  # the page does not contain the rows to compare with
+        facts["every_order"] = {"order_shares": fit.order_shares}
     return Report(facts)
+
+
+def _contents(fit: Fit | KernelFit) -> list[str]:
+    """Return what to know of a model file that contains rows."""
+    return [contains_rows(fit)] if isinstance(fit, KernelFit) else []
 
 
 def _beats_a_coin(c: Certificate) -> bool:
@@ -163,7 +178,10 @@ def about(model: str | None, data: Entry) -> str:
 
 
 def _counted(
-    model: Fit, own: Certificate, m: Marginals | None, bounds: BoundReport | None
+    model: Fit | KernelFit,
+    own: Certificate,
+    m: Marginals | None,
+    bounds: BoundReport | None,
 ) -> Certificate | None:
     """Return the certificate of pair counts, if there are any."""
     if bounds is not None:
@@ -375,20 +393,25 @@ def _data(
     }
 
 
-def _made(model: Fit, own: Certificate) -> dict[str, str]:
+def _made(model: Fit | KernelFit, own: Certificate) -> dict[str, str]:
     """Return the settings of a model, as texts."""
     choice = model.alpha_choice_
-    c = model.scorecard_.calibration
+    c = scorer_of(model).calibration
+    seed = model.settings.random_state
+    order = str(model.settings.order)
+    if isinstance(model, KernelFit):
+        kernel = model.kernel_.kernel
+        order = f"every order ({kernel.form} kernel, rho {kernel.rho:.4g})"
     settings = {
         "renyi": __version__,
         "rule": model.rule,
         "alpha": f"{choice.alpha:.6g} ({choice.method})",
-        "order": str(model.settings.order),
+        "order": order,
         "calibration": "none" if c is None else c.kind,
         "objective": model.settings.objective,
         "class weight": str(model.settings.class_weight or "none"),
         "intercept": "yes" if model.settings.fit_intercept else "no",
-        "seed": "none" if model.random_state is None else str(model.random_state),
+        "seed": "none" if seed is None else str(seed),
         "certificate": own.basis,
     }
     digest = model.data_digest_
@@ -434,7 +457,7 @@ def _path(path: PathResult) -> list[Entry]:
     return steps
 
 
-def _heldout(card: Scorecard, c: Certificate, X: object, y: ArrayLike) -> Entry:
+def _heldout(card: Scorer, c: Certificate, X: object, y: ArrayLike) -> Entry:
     """Return sums over held-out rows; an unknown class has no probability."""
     rows = read_rows(card, X, y)
     K = card.n_classes
@@ -462,7 +485,7 @@ def _heldout(card: Scorecard, c: Certificate, X: object, y: ArrayLike) -> Entry:
     }
 
 
-def _by_class(card: Scorecard, confusion: NDArray[np.int64]) -> list[Entry]:
+def _by_class(card: Scorer, confusion: NDArray[np.int64]) -> list[Entry]:
     """Return the share of the rows of each class that were wrong."""
     totals = confusion.sum(axis=1)
     return [
