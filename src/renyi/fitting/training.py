@@ -100,7 +100,8 @@ def fit_rows(rows: TrainingRows, settings: Settings) -> Fit:
 def _fit_chosen_order(rows: TrainingRows, settings: Settings) -> Fit:
     """Train with the order of the least left-out risk among those that are affordable.
 
-    Of equal risks, the lower order wins. Notes name the orders that were not tried.
+    Of risks that so many rows cannot tell apart, the lower order wins. Notes name the
+    orders that were not tried.
     """
     if rows.encoder.order > 1:
         raise InputError(
@@ -116,7 +117,7 @@ def _fit_chosen_order(rows: TrainingRows, settings: Settings) -> Fit:
             notes.append(("order", text.order_skipped(order, reason)))
             continue
         fit = fit_rows(in_tuples(rows, order), replace(settings, order=order))
-        if fit.left_out_risk < best.left_out_risk:
+        if fit.left_out_risk < best.left_out_risk - ridge.FLOOR_ROWS / len(rows.y):
             best = fit
     return replace(best, notes=(*best.notes, *notes))
 
@@ -126,7 +127,7 @@ def _too_expensive(rows: TrainingRows, order: int) -> str | None:
     columns = rows.encoder.columns
     d = len(columns)
     if d < order:
-        return f"there is {number_of(d, 'column')} only"
+        return f"the table has only {number_of(d, 'column')}"
     n = len(rows.y)
     features = math.comb(d, order)
     if features * n <= _MOST_CELLS:
