@@ -683,8 +683,8 @@ _HELP = {
     "--memory SIZE": "memory limit, such as 2G (default: half of it)",
     "--order R": "columns in a feature; 2 uses pairs (default 1)",
     "--order R|auto|all": (
-        "columns in a feature (default 1); auto chooses 1, 2 or 3; all compares rows "
-        "by tuples of all sizes"
+        "columns in a feature (default 1); auto chooses 1 to 3, all uses tuples of all "
+        "sizes"
     ),
     "--out ENCODER.json": "where to write",
     "--out FILE.renyi": "where to write",
