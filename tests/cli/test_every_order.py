@@ -11,6 +11,7 @@ import pytest
 
 import renyi
 from renyi import KernelRenyiClassifier
+from renyi.encoding import tuples
 from support.commandline import save, votes
 
 
@@ -202,6 +203,15 @@ def test_nothing_is_said_where_columns_add_up_or_are_noise(good, seed):
         save(X.assign(y=np.where(labels, "yes", "no")))
         done = good("fit", "t.csv", "--target", "y", "--categorical", *X)
         assert "--order 2" not in done.out
+
+
+def test_what_is_too_large_to_look_at_is_trained(good, monkeypatch):
+    save(interacting(300))
+    asked = ("fit", "t.csv", "--target", "y")
+    assert "--order 2" in good(*asked).out
+    assert "--order 2" not in good(*asked, "--memory", "50K").out
+    monkeypatch.setattr(tuples, "MAX_TUPLES", 5)
+    assert "--order 2" not in good(*asked).out
 
 
 def test_bundled_sets(good):

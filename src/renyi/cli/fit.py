@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from functools import partial
 from operator import itemgetter
 from pathlib import Path
@@ -50,6 +51,7 @@ from renyi.marginals.marginals import Marginals
 from renyi.scorecard import Scorecard, by_importance
 from renyi.sources.kept_rows import KeptRows
 from renyi.sources.run import Split
+from renyi.validation import InputError
 from renyi.warnings import warn
 
 _TOP = 10
@@ -133,7 +135,9 @@ def _look(args: Args, trained: Trained[AnyFit]) -> Look | None:
     if asked or not isinstance(rows, CodedRows) or rows.n > _MOST_LOOKED_THROUGH:
         return None
     assert isinstance(fit, Fit)
-    look = look_at_pairs(fit, rows.sample(), rows.n)
+    look = None
+    with suppress(MemoryError, InputError):  # too large to look at
+        look = look_at_pairs(fit, rows.sample(), rows.n)
     return look if look is not None and look.is_clear else None
 
 
