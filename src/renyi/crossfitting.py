@@ -143,6 +143,13 @@ def cross_fit_table(
             interactions=settings.interactions,
             method="mixture",
         )
+    if how.method == "average" and settings.chooses_order:
+        raise InputError(
+            "{order} may choose another order in each half, and an average needs the "
+            "same in both: give the order, or use {method}.",
+            order=settings.order,
+            method="mixture",
+        )
     if how.method == "average":
         settings = _average_settings(settings, "temperature")
     if len(codes) < _LEAST_ROWS:

@@ -11,6 +11,7 @@ from renyi.certificates.closed_form import best_feature, best_left_out_feature
 from renyi.certificates.error_table import LEAVE_ONE_OUT, error_table
 from renyi.certificates.left_out import effective_number, error_interval
 from renyi.encoding.columns import Column, Columns, Levels
+from renyi.encoding.rows import FOLDS, dealt
 from renyi.solvers import ridge
 
 
@@ -75,15 +76,42 @@ def losses(clf, scores, y):
 
 
 def fold_losses(clf, X, y, weights):
-    """Return whether a model of the other nine folds is wrong at each row."""
-    fold = np.random.default_rng(0).permutation(len(y)) % 10
-    wrong = np.empty(len(y))
-    for k in range(10):
-        own = fold == k
+    """Return how often a model of the other nine folds is wrong at each row.
+
+    Copies of a row may be in several folds.
+    """
+    own_class = np.searchsorted(clf.classes_, y)
+    pieces = dealt(clf.encoder_.transform(X), own_class, weights)
+    wrong = np.zeros(len(y))
+    for k in range(FOLDS):
+        held = np.bincount(pieces.places, pieces.share * (pieces.fold == k), len(y))
         other = renyi.RenyiClassifier(alpha=clf.alpha_choice_.alpha)
-        other.fit(X[~own], y[~own], sample_weight=weights[~own])
-        wrong[own] = other.predict(X[own]) != y[own]
+        other.fit(X, y, sample_weight=weights * np.where(held < 1, 1 - held, 0))
+        wrong += held * (other.predict(X) != y)
     return wrong
+
+
+def test_copies_are_dealt_to_folds_whatever_the_order_and_however_they_are_weighted():
+    X, y = table_of(120, 3)
+    codes = np.unique(X, return_inverse=True)[1].reshape(X.shape).T
+    weights = np.random.default_rng(1).integers(1, 25, len(y))
+    row = np.random.default_rng(2).permutation(np.repeat(np.arange(len(y)), weights))
+    totals = []
+    kind = np.unique(np.vstack([codes, y]), axis=1, return_inverse=True)[1].ravel()
+    for place, mass in ((np.arange(len(y)), weights.astype(float)), (row, None)):
+        pieces = dealt(codes[:, place], y[place], mass)
+        own = np.ones(len(place)) if mass is None else mass
+        share = np.bincount(pieces.places, pieces.share)
+        np.testing.assert_allclose(share, 1)
+        totals.append(np.zeros((kind.max() + 1, FOLDS)))
+        each = own[pieces.places] * pieces.share
+        np.add.at(totals[-1], (kind[place][pieces.places], pieces.fold), each)
+    np.testing.assert_allclose(*totals)
+    per_fold = totals[0].sum(axis=0)
+    assert per_fold.max() - per_fold.min() <= 1
+    # A fraction stays with its copies.
+    pieces = dealt(codes[:, :4], y[:4], np.array([0.3, 1.9, 2.5, 1.0]))
+    assert sorted(pieces.share.tolist()) == [0.5, 0.5, 1.0, 1.0, 1.0]
 
 
 @pytest.mark.parametrize("weighted", [False, True])

@@ -18,6 +18,7 @@ EXCEPTIONS = {  # option: why its commands differ
     "-o": "each command names the file that it writes",
     "--out": "each command names the file that it writes",
     "--level": "minimax has no closed form, and can choose by itself",
+    "--order": "only fit can choose an order, or take every order",
     "--rule": "models answer by a rule, releases hide by one",
     "--sql": "fit reads by a query, export writes for an engine",
     "--threshold": "of a total of points, or of counts that a release hides",

@@ -161,6 +161,8 @@ def test_weights_are_repetition(K):
         )
         pairs = weighted.encoder_.interactions
         assert pairs == repeated.encoder_.interactions
+        errors = [each.certificate_.loo_error for each in (weighted, repeated)]
+        assert errors[0] == pytest.approx(errors[1], abs=1e-9)
 
 
 # ---- the choice

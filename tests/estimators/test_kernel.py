@@ -11,6 +11,7 @@ import pytest
 
 import renyi
 from renyi import KernelRenyiClassifier, RenyiClassifier
+from renyi.certificates import text
 from renyi.files import checksum
 from renyi.fitting import kernel
 from renyi.fitting.kernel import ORDERS, KernelSettings
@@ -86,8 +87,10 @@ def test_weights_are_repetition(K):
     )
     assert weighed.alpha_ == repeated.alpha_
     assert weighed.rho_ == repeated.rho_
-    if K == 2:  # folds of repeated rows are others
-        assert weighed.loo_error_ == pytest.approx(repeated.loo_error_, abs=1e-9)
+    assert weighed.loo_error_ == pytest.approx(repeated.loo_error_, abs=1e-9)
+    assert weighed.loo_interval_ == pytest.approx(repeated.loo_interval_, abs=1e-9)
+    figures = [clf.fit_.left_out_details["log_loss"] for clf in (weighed, repeated)]
+    assert figures[0] == pytest.approx(figures[1], abs=1e-9)
 
 
 def test_weights_of_the_classes_move_the_answers():
@@ -135,9 +138,13 @@ def test_landmarks_stand_for_too_many_rows_and_say_what_they_cost():
     assert few.kernel_.rows.shape[1] == 40
     assert few.loo_error_ > whole.loo_error_
     assert "landmarks" in few.certificate_.warning_codes
-    assert "more of them would lower the error" in few.certificate_.warnings[0]
+    note = few.certificate_.warnings[0]
+    assert f"the risk of left-out rows is {marks.risk:.4g}" in note
+    assert f"with 20 of them {marks.half_risk:.4g}" in note
+    assert "More of them would lower the error: raise max_rows" in note
     assert whole.fit_.landmarks is None
     more = KernelRenyiClassifier(max_rows=350, random_state=0).fit(X, y)
+    assert "more of them would hardly" in text.landmarks(40, 390, 0.2, 0.199)
     assert more.loo_error_ == pytest.approx(whole.loo_error_, abs=0.02)
 
 
@@ -229,6 +236,18 @@ def test_certificate_is_an_estimate_and_unseen_rows_give_a_bound(fitted):
 def test_wrong_parameters_are_named(wrong, message):
     with pytest.raises(ValueError, match=message):
         KernelRenyiClassifier(**wrong).fit(*table(30))
+
+
+def test_an_encoder_of_tuples_is_refused():
+    X, y = table(40)
+    for encoder in (
+        RenyiClassifier(order=2).fit(X, y).encoder_,
+        RenyiClassifier(interactions=[("a", "b")]).fit(X, y).encoder_,
+    ):
+        with pytest.raises(ValueError, match="give an encoder of single columns"):
+            KernelRenyiClassifier(encoder=encoder).fit(X, y)
+    single = RenyiClassifier().fit(X, y).encoder_
+    KernelRenyiClassifier(encoder=single, rho=1, alpha=0.1).fit(X, y)
 
 
 # ---- its file

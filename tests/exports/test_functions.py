@@ -75,7 +75,10 @@ def assert_all(
     assert_same(in_onnx(card, X, odds), *wanted, 1e-12)
 
 
-@pytest.mark.parametrize("order", [1, 2])
+@pytest.mark.parametrize(
+    "features",
+    [{}, {"order": 2}, {"interactions": [("few", "truth"), ("real", "__proto__")]}],
+)
 @pytest.mark.parametrize(
     ("K", "calibration"),
     [
@@ -84,11 +87,11 @@ def assert_all(
     ],
 )
 def test_every_kind_of_model(
-    engine: Any, K: int, calibration: str | None, order: int
+    engine: Any, K: int, calibration: str | None, features: dict[str, Any]
 ) -> None:
     X, rows = table(200, 1), table(60, 2, unseen=True)
     encoder = Encoder(missing=("?", "", "-9"), numeric=("real", "whole"), min_count=3)
-    how: Any = {"order": order, "calibration": calibration, "encoder": encoder}
+    how: Any = {**features, "calibration": calibration, "encoder": encoder}
     clf = renyi.RenyiClassifier(**how).fit(X, classes(X, K))
     card, wanted = clf.scorecard_, (clf.predict(rows).tolist(), clf.predict_proba(rows))
     assert_all(engine, card, rows, wanted)

@@ -208,7 +208,7 @@ def pairs_text(c: Certificate, single: str = "pairs") -> str:
     counted = single
     if c.interactions is not None:
         chosen = number_of(c.interactions, "pair")
-        counted = f"pairs of features, which are columns and {chosen} of columns"
+        counted = f"pairs of features (columns and {chosen} of columns)"
     elif c.order > 1:
         counted = f"pairs of features of {c.order} columns"
     if "class-conditional" not in c.warning_codes:

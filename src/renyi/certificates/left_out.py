@@ -46,21 +46,21 @@ def left_out_error(rows: LeftOut, card: Scorer, rule: str) -> LeftOutError | Non
     weights = rows.sample_weight
     if not rows.complete or not weights.sum() > 0:
         return None
-    losses = _losses(rows, card, rule)
+    lost = losses(rows, card, rule)
     return LeftOutError(
-        float(weights @ losses / weights.sum()), effective_number(weights)
+        float(weights @ lost / weights.sum()), effective_number(weights)
     )
 
 
 def left_out_details(rows: LeftOut, card: Scorer, rule: str) -> dict[str, Any]:
     """Return errors by class, AUC of two classes, and log loss, as plain values."""
     weights = rows.sample_weight
-    losses = _losses(rows, card, rule)
+    lost = losses(rows, card, rule)
     by_class = []
     for k, label in enumerate(card.classes):
         own = rows.y == k
         share = weights[own]
-        error = float(share @ losses[own] / share.sum()) if share.sum() > 0 else None
+        error = float(share @ lost[own] / share.sum()) if share.sum() > 0 else None
         by_class.append(
             {
                 "class": label_text(label),
@@ -89,7 +89,7 @@ def _estimates(rows: LeftOut, card: Scorer, rule: str) -> Floats:
     return card.per_class(scores) + 1 / card.n_classes
 
 
-def _losses(rows: LeftOut, card: Scorer, rule: str) -> Floats:
+def losses(rows: LeftOut, card: Scorer, rule: str) -> Floats:
     """Return the probability of an error at each row."""
     answers = rule_proba(_estimates(rows, card, rule), rule)
     own = answers[np.arange(len(rows.y)), rows.y]

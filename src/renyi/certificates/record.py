@@ -37,6 +37,7 @@ WarningCode = Literal[
     "folds",
     "scale-free",
     "landmarks",
+    "order",
     "other",
 ]
 
@@ -201,7 +202,7 @@ class Certificate:
         What kind each of the `warnings` is: "few-rows", "optimistic", "class-weight",
         "class-conditional", "sample-weight", "selected-features", "no-left-out",
         "training-rows", "shared-bins", "unknown-class", "folds", "scale-free",
-        "landmarks" or "other".
+        "landmarks", "order" or "other".
     auc : float or None
         Two classes: lower bound on the area under the ROC curve, for every population
         with these pair counts, after any change of the classes' shares. The area is the

@@ -31,6 +31,9 @@ if TYPE_CHECKING:
 
 _LEAST = 1e-4  # a lower bound that is shown as 0.01 %
 
+# Of the risk of half the landmarks: with less, more of them would help.
+_BETTER = 0.99
+
 ALONE = "For these rows only:"
 
 # ---- warnings
@@ -70,12 +73,24 @@ TRAINING_ROWS = (
 )
 
 
-def landmarks(count: int, rows: int) -> str:
-    """Say that more landmarks would lower the error."""
-    return (
-        f"{count:,} rows stand for the {rows:,} different ones, and more of them would "
-        "lower the error: raise max_rows, or use a GPU (device='cuda')."
+def landmarks(count: int, rows: int, half_risk: float, risk: float) -> str:
+    """Say that some rows stand for all, and what more of them would bring."""
+    half = f"{count // 2:,} of them"
+    text = (
+        f"{count:,} rows stand for the {rows:,} different ones: the risk of left-out "
+        f"rows is {risk:.4g}, and with {half} {half_risk:.4g}"
     )
+    if risk < _BETTER * half_risk:
+        return (
+            f"{text}. More of them would lower the error: raise max_rows, or use a "
+            "GPU (device='cuda')."
+        )
+    return f"{text}, so more of them would hardly lower the error."
+
+
+def order_skipped(order: int, reason: str) -> str:
+    """Say that an order was not among those to choose from."""
+    return f"order {order} was not tried: {reason}."
 
 
 CONTAINED = (

@@ -243,9 +243,10 @@ def _is_below_test(table: ErrorTable, guarantee: ErrorRow) -> bool:
 def _guarantee_sentence(row: ErrorRow, c: Certificate) -> str:
     assert row.high is not None
     counts = counts_text(c)
+    beyond = pairs_text(c) if c.interactions is None else "these counts"
     text = (
         f"wrong on at most {at_most(row.high, 1)} of any population with {counts}, "
-        f"however the columns interact beyond {pairs_text(c)}."
+        f"however the columns interact beyond {beyond}."
     )
     if row.low is not None:
         text += f" One such population has an error of at least {at_least(row.low, 1)}."

@@ -28,6 +28,7 @@ from renyi.cli.parser import WRITTEN, Args
 from renyi.crossfitting import CrossFitSettings, check_bins, cross_fit_counts
 from renyi.encoding.columns import label_text
 from renyi.estimators import model_file
+from renyi.estimators.model_file import AnyFit
 from renyi.files import MARGINALS
 from renyi.fitting.record import Fit
 from renyi.fitting.settings import Settings
@@ -61,18 +62,24 @@ def run(args: Args, recorded: Recorded) -> None:
         return
     output.check_out(args, args.proof, (".json",))
     place = output.check_out(args, args.out, (".json",))
-    clf, m = _model_and_counts(args)
-    written: Facts = {}
-    if place is not None:
-        model_file.write(clf, place)
-        written = {"written": {"model": str(place)}}
+    if not inputs.is_table(args.model):
+        _check_no_table_options(args)
     if args.rows is not None:
-        X, y = _heldout_rows(args, clf)
-        c = certify(clf, X, y, confidence=args.confidence)
+        model = inputs.load_any_model(args.model)
+        X, y = _heldout_rows(args, model)
+        c = certify(model, X, y, confidence=args.confidence)
         title = f"{args.model}, tested on {number_of(c.n, 'row')}"
         _show(args, title, c, error_table(c), {}, recorded)
         return
-    assert m is not None
+    m = inputs.load_marginals(args.file)
+    written: Facts = {}
+    if inputs.is_table(args.model):
+        clf = inputs.load_table(args.model, m, args.threshold)
+    else:
+        clf = inputs.load_model(args.model)
+    if place is not None:
+        model_file.write(clf, place)
+        written = {"written": {"model": str(place)}}
     title = f"{args.model} on the pair counts of {args.file}: {rows_text(m)}"
     if args.level in ("lp", "exact"):
         with inputs.naming(args.file):
@@ -90,17 +97,12 @@ def run(args: Args, recorded: Recorded) -> None:
     _show(args, title, c, error_table(c), facts, recorded, advice)
 
 
-def _model_and_counts(args: Args) -> tuple[Fit, Marginals | None]:
-    """Read the model, or a table of points, and the pair counts if they are named."""
-    if inputs.is_table(args.model):
-        m = inputs.load_marginals(args.file)
-        return inputs.load_table(args.model, m, args.threshold), m
+def _check_no_table_options(args: Args) -> None:
+    """Raise an error if options are given that are for tables of points."""
     what = "is for tables of points (.csv): leave it out"
     inputs.check_not_given(args, ["threshold"], what)
     what = "is for --halves and for tables of points (.csv): leave it out"
     inputs.check_not_given(args, ["out"], what)
-    clf = inputs.load_model(args.model)
-    return clf, None if args.file is None else inputs.load_marginals(args.file)
 
 
 def _show(
@@ -170,7 +172,7 @@ def _model_file(args: Args) -> Any:
     return args.out or "MODEL.json" if model and inputs.is_table(model) else model
 
 
-def _heldout_rows(args: Args, clf: Fit) -> tuple[pa.Table, list[Any]]:
+def _heldout_rows(args: Args, clf: AnyFit) -> tuple[pa.Table, list[Any]]:
     """Read the rows of --rows, from a file or a table of a database."""
     if not is_database(args.rows):
         inputs.check_not_given(args, ["table"], "is a table of a database")

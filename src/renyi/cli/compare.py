@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -15,6 +15,7 @@ from renyi.cli import inputs, output, streams
 from renyi.cli.evaluation import SEEN, Comparison, Estimate, Evaluation, compare
 from renyi.cli.methods import (
     DEFAULT,
+    EVERY_ORDER,
     MAJORITY,
     ORDER2,
     Method,
@@ -28,7 +29,10 @@ from renyi.cli.parser import Args
 from renyi.cli.predict import heldout_rows
 from renyi.encoding.columns import label_text
 from renyi.encoding.encoder import Encoder
+from renyi.encoding.rows import different_rows
+from renyi.estimators.model_file import AnyFit
 from renyi.files import MARGINALS, encoded, replacing
+from renyi.fitting.kernel import SEARCHED, KernelFit
 from renyi.formatting import (
     at_most,
     chosen_percent,
@@ -43,8 +47,14 @@ from renyi.report.summary import name as quoted_name
 from renyi.report.summary import quoted
 from renyi.warnings import warn
 
+if TYPE_CHECKING:
+    from renyi.estimators.classifier import RenyiClassifier
+    from renyi.estimators.kernel import KernelRenyiClassifier
+
 _FOLDS = 10
 _MOST_OPERATIONS = 2e11  # of all fits of pairs of columns: about a minute
+_SEARCHES = 25  # that choose a kernel, each at the cost of an exact solution
+_MOST_OF_EVERY_ORDER = 7e11  # operations of all fits: about a minute and a half
 _TABLES = 3  # of a number for every two categories that a fit holds in memory
 _NAME = 18
 
@@ -117,10 +127,24 @@ class _Rows(NamedTuple):
     target: str
     models: list[Method]
     sizes: NDArray[np.int64] | None = None  # categories of each column
+    different: int = 0  # rows
 
 
 def _affordable(rows: _Rows, fits: int) -> list[str]:
-    """Return the methods to train by default; warn if pairs of columns are left out."""
+    """Return the methods to train by default; warn of those that are left out."""
+    left_out = [*_order_two(rows, fits), *_every_order(rows, fits)]
+    for name, reason in left_out:
+        if reason:
+            warn(
+                f"{name} ({reason}) is left out: it would take minutes or too much "
+                f"memory. Pass --methods {' '.join(DEFAULT)} to include it."
+            )
+    absent = {name for name, _ in left_out}
+    return [name for name in DEFAULT if name not in absent]
+
+
+def _order_two(rows: _Rows, fits: int) -> Iterator[tuple[str, str]]:
+    """Yield the method of order 2 with the reason if it is to be left out."""
     assert rows.sizes is not None
     n = len(np.asarray(rows.y, object))
     total = int(rows.sizes.sum())
@@ -128,16 +152,21 @@ def _affordable(rows: _Rows, fits: int) -> list[str]:
     equations = min(n, categories)
     pairs = len(rows.sizes) * (len(rows.sizes) - 1) // 2
     size = _TABLES * 8 * equations**2 + 2 * n * pairs
-    if not pairs or (
-        fits * equations**3 <= _MOST_OPERATIONS and size <= memory_budget()
-    ):
-        return [name for name in DEFAULT if pairs or name != ORDER2]
-    warn(
-        f"{ORDER2} (points of pairs of columns) is left out: {pairs:,} pairs with "
-        f"{categories:,} categories in {n:,} rows would take minutes or too much "
-        f"memory. Pass --methods {' '.join(DEFAULT)} to include it."
-    )
-    return [name for name in DEFAULT if name != ORDER2]
+    if not pairs:
+        yield ORDER2, ""
+    elif fits * equations**3 > _MOST_OPERATIONS or size > memory_budget():
+        yield (
+            ORDER2,
+            f"points of pairs of columns: {pairs:,} pairs with {categories:,} "
+            f"categories in {n:,} rows",
+        )
+
+
+def _every_order(rows: _Rows, fits: int) -> Iterator[tuple[str, str]]:
+    """Yield the method of every order with the reason if it is to be left out."""
+    n = rows.different
+    if fits * (_SEARCHES * min(n, SEARCHED) ** 3 + n**3) > _MOST_OF_EVERY_ORDER:
+        yield EVERY_ORDER, f"tuples of all sizes: {n:,} different rows"
 
 
 def _rows_and_models(
@@ -148,20 +177,21 @@ def _rows_and_models(
     y: ArrayLike | None = None
     target = args.target
     sizes = None
+    different = 0
     if trained:
         table = streams.read_table(args, opened, encoder)
         rows = streams.without_constants(opened.name, table)
         # An identifier is named by its number of labels in all rows, not in a fold.
-        sizes = encoder.fit(rows.X).columns.sizes
+        fitted, codes = encoder.fit_transform(rows.X)
+        sizes = fitted.columns.sizes
+        different = len(different_rows(codes)[0])
         X = rows.X
         y = rows.y
         target = rows.target
-    from renyi.estimators.classifier import RenyiClassifier, classifier_of
-
     models = []
     for path in dict.fromkeys(args.models):
-        fit = inputs.load_model(path)
-        clf = classifier_of(fit, RenyiClassifier())
+        fit = inputs.load_any_model(path)
+        clf = _estimator_of(fit)
         if clf.random_state is None:
             clf.random_state = args.seed or 0
         own, cells = heldout_rows(fit, path, opened, args.target)
@@ -172,10 +202,22 @@ def _rows_and_models(
             target = args.target or fit.target
         else:
             _check_same_rows(opened.name, path, labels.tolist(), y)
-        about = f"a model of rule {clf.rule}"
+        about = f"a model of rule {fit.rule}"
+        if isinstance(fit, KernelFit):
+            about = "a model of every order"
         models.append(Method(Path(path).name, about, clf, trained=True, X=own))
     assert X is not None and y is not None  # there are methods, or models
-    return _Rows(X, y, target, models, sizes)
+    return _Rows(X, y, target, models, sizes, different)
+
+
+def _estimator_of(fit: AnyFit) -> RenyiClassifier | KernelRenyiClassifier:
+    """Return a trained model as an estimator."""
+    from renyi.estimators.classifier import RenyiClassifier, classifier_of
+    from renyi.estimators.kernel import KernelRenyiClassifier, kernel_classifier_of
+
+    if isinstance(fit, KernelFit):
+        return kernel_classifier_of(fit, KernelRenyiClassifier())
+    return classifier_of(fit, RenyiClassifier())
 
 
 def _check_same_rows(name: str, path: str, labels: list[str], y: ArrayLike) -> None:
@@ -283,6 +325,9 @@ def _is_useful(e: Evaluation, baseline: float) -> bool:
 
 def _legend(done: list[Evaluation], useful: list[bool]) -> Iterable[str]:
     """Yield what the bounds cover, and why some are not shown."""
+    names = {e.name for e in done}
+    if "map" in names and names & {ORDER2, EVERY_ORDER}:
+        yield "map is the model of order 1, of single columns."
     if any(useful):
         yield (
             "Guarantee: wrong on at most this share, in %, of any population with the "

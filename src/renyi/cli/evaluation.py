@@ -355,7 +355,7 @@ def _bounds(
         c = certify(model, method.X, labels.tolist(), confidence=confidence)
         if "training-rows" in c.warning_codes:
             return {"note": SEEN}  # rows that it has seen show nothing of it
-    if rows is None or not hasattr(model, "scorecard_"):
+    if rows is None or not (hasattr(model, "scorecard_") or hasattr(model, "kernel_")):
         return bounds
     part = take_rows(method.X, rows)
     c = certify(model, part, labels[rows].tolist(), confidence=confidence)
@@ -376,8 +376,10 @@ def _of_certificate(c: Certificate) -> dict[str, Any]:
     table = error_table(c)
     guarantees = [row for row in table.of_kind("guarantee") if row.about == c.rule]
     if table.bound is not None:
-        bound = table.bound.high
-        return {"population": bound, "population_worst": guarantees[0].high}
+        worst = guarantees[0].high if guarantees else None
+        return {"population": table.bound.high, "population_worst": worst}
+    if not guarantees:  # of every order
+        return {}
     least = min(row.high for row in guarantees if row.high is not None)
     return {"worst_case": least, "doubtful": c.doubtful}
 

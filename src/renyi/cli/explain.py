@@ -30,7 +30,8 @@ from renyi.cli.predict import (
     warn_of_unseen,
 )
 from renyi.encoding.columns import label_text
-from renyi.fitting.record import Fit
+from renyi.estimators.model_file import AnyFit
+from renyi.fitting.kernel import INTERACTIONS, KernelFit
 from renyi.formatting import number_of
 from renyi.sources import files
 
@@ -47,7 +48,7 @@ class ExplainedRows(NamedTuple):
     ids: pa.Table
     codes: NDArray[Any]  # (features, n)
     answers: NDArray[np.intp]  # places of the classes
-    points: NDArray[np.float64]  # (n, features + 1)
+    points: NDArray[np.float64]  # (n, parts)
     totals: NDArray[np.float64]  # (n, K), or (n, 1) for two classes
 
     def total(self, row: int) -> float:
@@ -58,7 +59,7 @@ class ExplainedRows(NamedTuple):
 def run(args: Args, recorded: Recorded) -> None:
     """Show or write the points of rows."""
     place = output.check_out(args, args.out, WRITTEN)
-    clf = inputs.load_model(args.model)
+    clf = inputs.load_any_model(args.model)
     with streams.opened_rows(args, clf.encoder_) as opened:
         rows = requested_rows(args, clf, opened)
         if place is None and not args.json:
@@ -96,14 +97,11 @@ def _explained(
     warn_of_unseen(clf, unseen)
 
 
-def _points(clf: Fit, X: pa.Table, ids: pa.Table, start: int) -> ExplainedRows:
+def _points(clf: AnyFit, X: pa.Table, ids: pa.Table, start: int) -> ExplainedRows:
     """Return rows with their points, for the class that is answered if many."""
     codes = clf.encoder_.transform(X)
-    card = clf.scorecard_.mapped
     answers = clf.answers(codes)
-    each = card.points_of(codes)  # (n, features, 1 or K)
-    intercept = np.broadcast_to(card.intercept, (len(each), 1, each.shape[2]))
-    points = np.concatenate([each, intercept], axis=1)
+    points = clf.parts(codes)  # (n, parts, 1 or K)
     of_class = answers if points.shape[2] > 1 else np.zeros(len(points), np.intp)
     chosen = points[np.arange(len(points)), :, of_class]
     return ExplainedRows(start, ids, codes, answers, chosen, points.sum(axis=1))
@@ -132,18 +130,19 @@ def _write_rows(
         print(f"Wrote {place} ({number_of(count, 'row')})", file=sys.stderr)
 
 
-def _points_for(clf: Fit) -> str:
+def _points_for(clf: AnyFit) -> str:
     """Return whose points are given: those of the second of two classes."""
     labels = clf.classes_.tolist()
     return label_text(labels[1]) if len(labels) == 2 else PREDICTION
 
 
-def _table(args: Args, clf: Fit, part: ExplainedRows) -> pd.DataFrame:
+def _table(args: Args, clf: AnyFit, part: ExplainedRows) -> pd.DataFrame:
     """Return ids, answers, totals and points; in CSV with few decimals."""
     full = args.out.endswith(".parquet") if args.out else args.json
     points = part.points if full else part.points.round(_DECIMALS)
     totals = part.points.sum(axis=1)
     names = [f"points_{name}" for name in clf.encoder_.feature_names]
+    names += _interactions(clf)
     columns: dict[str, Any] = {
         PREDICTION: clf.classes_[part.answers],
         "total": totals if full else totals.round(_DECIMALS),
@@ -170,7 +169,7 @@ def _print_rows(args: Args, rows: RowsToAnswer, recorded: Recorded) -> None:
         print(f"\nThe first {_SHOWN_ROWS} rows. Another: --row N; all: --out FILE.csv")
 
 
-def _row_text(clf: Fit, part: ExplainedRows, row: int) -> list[str]:
+def _row_text(clf: AnyFit, part: ExplainedRows, row: int) -> list[str]:
     """Return the points of a row as lines, the largest first."""
     labels = [label_text(label) for label in clf.classes_.tolist()]
     answer = _shown(labels[part.answers[row]])
@@ -179,8 +178,10 @@ def _row_text(clf: Fit, part: ExplainedRows, row: int) -> list[str]:
         for name in part.ids.column_names
     ]
     which = f" ({', '.join(own)})" if own else ""
-    names = [_shown(name) for name in clf.encoder_.feature_names]
+    together = _interactions(clf)
+    names = [*map(_shown, clf.encoder_.feature_names), *together]
     values = [_shown(text) for text in _values(clf, part.codes[:, row])]
+    values += [""] * len(together)
     points = part.points[row]
     order = np.argsort(-np.abs(points[:-1]), kind="stable").tolist()
     rest = order[_SHOWN_COLUMNS:]
@@ -200,14 +201,19 @@ def _row_text(clf: Fit, part: ExplainedRows, row: int) -> list[str]:
     ]
 
 
-def _values(clf: Fit, codes: NDArray[Any]) -> Iterator[str]:
+def _interactions(clf: AnyFit) -> list[str]:
+    """Return the part of the score that is of no single column, of every order."""
+    return [INTERACTIONS] if isinstance(clf, KernelFit) else []
+
+
+def _values(clf: AnyFit, codes: NDArray[Any]) -> Iterator[str]:
     """Yield what the cells of a row are taken for."""
     for column, code in zip(clf.encoder_.columns, codes.tolist(), strict=True):
         texts = column.levels.texts
         yield texts[code] if code < len(texts) else "(unseen)"
 
 
-def _verdict(clf: Fit, labels: Sequence[str], totals: NDArray[np.float64]) -> str:
+def _verdict(clf: AnyFit, labels: Sequence[str], totals: NDArray[np.float64]) -> str:
     """Say how a total becomes the answer."""
     if clf.rule != "map":
         return f"   (rule {clf.rule} answers at random by it)"

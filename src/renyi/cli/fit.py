@@ -8,21 +8,23 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from functools import partial
 from operator import itemgetter
 from pathlib import Path
-from typing import NamedTuple, Protocol
+from typing import Generic, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 
 from renyi import __version__
 from renyi.certificates.error_table import ErrorTable, error_table
 from renyi.certificates.left_out import error_interval
-from renyi.certificates.record import Certificate
+from renyi.certificates.record import EVERY_ORDER, Certificate
 from renyi.certificates.text import detail_lines
 from renyi.certificates.three_lines import Advice, quoted, three_lines
 from renyi.certification import Warned, certify_heldout
-from renyi.cli import inputs, notes, output, streams
+from renyi.cli import every_order, inputs, notes, output, streams
+from renyi.cli.every_order import KernelLearner
 from renyi.cli.output import Facts, Recorded, indented, one_line
 from renyi.cli.parser import SMALL, Args
 from renyi.cli.streams import CodedRows
@@ -30,10 +32,12 @@ from renyi.counting.onehot import offsets
 from renyi.counting.pair_counts import table_bytes
 from renyi.encoding.columns import label_text
 from renyi.encoding.rows import TrainingRows
-from renyi.encoding.tuples import Pairs
+from renyi.estimators.model_file import AnyFit
 from renyi.files import MARGINALS, same_file
+from renyi.fitting.kernel import KernelFit
+from renyi.fitting.look import Look, look_at_pairs
 from renyi.fitting.record import Fit
-from renyi.fitting.settings import Settings
+from renyi.fitting.settings import AUTO, Settings
 from renyi.fitting.training import fit_counts, fit_rows, uses_rows, weight_notes
 from renyi.formatting import (
     WIDTH,
@@ -47,9 +51,11 @@ from renyi.marginals.marginals import Marginals
 from renyi.scorecard import Scorecard, by_importance
 from renyi.sources.kept_rows import KeptRows
 from renyi.sources.run import Split
+from renyi.validation import InputError
 from renyi.warnings import warn
 
 _TOP = 10
+_MOST_LOOKED_THROUGH = 1_000_000  # rows, to draw a sample of which takes a moment
 _HOLDOUT = 0.3  # share of the rows that certify the model
 _NAME = 26  # of a feature: leaves room for two classes with their points
 _IMPORTANCE = "importance"
@@ -75,6 +81,38 @@ def run(args: Args, recorded: Recorded) -> None:
     from_counts = args.file.endswith(MARGINALS)
     may_write = args.marginals or (args.marginals is None and not from_counts)
     prefix = output.prefix_of(args, may_write)
+    if args.confidence is None:
+        why = "is for --confidence: add it, or leave both out"
+        inputs.check_not_given(args, ["holdout"], why)
+    learn = train if args.confidence is None else _train_and_test
+    with KeptRows() as store:
+        trained = learn(args, _learner(args), store)
+        fit, facts, _ = trained
+        look = _look(args, trained)
+        m = _marginals_to_write(args, trained)
+    facts["look_at_pairs"] = look and look._asdict()
+    if prefix is not None and m is None and not isinstance(fit, KernelFit):
+        place = Path(prefix + MARGINALS)
+        other = Path(args.file)
+        if place.is_file() and not same_file(place, other):
+            warn(
+                f"{place} was not overwritten: its marginals are not those of this "
+                "model. Pass --marginals to replace them."
+            )
+    text = partial(
+        fit_text,
+        c=fit.certificate_,
+        more=[*every_order.paragraphs(fit), *_look_text(look)],
+        heldout=fit.heldout,
+        details=args.details,
+    )
+    output.keep_model(args, fit, m, facts, text, recorded)
+
+
+def _learner(args: Args) -> ModelLearner | KernelLearner:
+    """Return what the options train."""
+    if args.order == every_order.ALL:
+        return KernelLearner.of(args)
     settings = Settings(
         order=args.order or 1,
         interactions=args.interactions,
@@ -87,54 +125,54 @@ def run(args: Args, recorded: Recorded) -> None:
         objective=args.objective,
         class_conditional=args.class_conditional,
     )
-    if args.confidence is None:
-        why = "is for --confidence: add it, or leave both out"
-        inputs.check_not_given(args, ["holdout"], why)
-    learn = train if args.confidence is None else _train_and_test
-    with KeptRows() as store:
-        trained = learn(args, ModelLearner(settings), store)
-        fit, facts, _ = trained
-        m = _marginals_to_write(args, trained)
-    if prefix is not None and m is None:
-        place = Path(prefix + MARGINALS)
-        other = Path(args.file)
-        if place.is_file() and not same_file(place, other):
-            warn(
-                f"{place} was not overwritten: its marginals are not those of this "
-                "model. Pass --marginals to replace them."
-            )
-    text = partial(
-        fit_text, c=fit.certificate_, heldout=fit.heldout, details=args.details
+    return ModelLearner(settings)
+
+
+def _look(args: Args, trained: Trained[AnyFit]) -> Look | None:
+    """Return what pairs of columns would add, where that is clear and cheap to see."""
+    fit, _, rows = trained
+    asked = args.order is not None or isinstance(fit, KernelFit)
+    if asked or not isinstance(rows, CodedRows) or rows.n > _MOST_LOOKED_THROUGH:
+        return None
+    assert isinstance(fit, Fit)
+    look = None
+    with suppress(MemoryError, InputError):  # too large to look at
+        look = look_at_pairs(fit, rows.sample(), rows.n)
+    return look if look is not None and look.is_clear else None
+
+
+def _look_text(look: Look | None) -> list[str]:
+    """Say what pairs of columns would add."""
+    if look is None:
+        return []
+    single = percent(look.single).removesuffix(" %")
+    where = f" (on a sample of {look.rows:,} rows)" * look.sampled
+    text = (
+        "Order 2 would lower the error to expect from "
+        f"{single} to {percent(look.pairs)}{where}: --order 2"
     )
-    output.keep_model(args, fit, m, facts, text, recorded)
+    return [wrapped(text)]
 
 
-class Countable(Protocol):
-    """Rows whose pairs can be counted."""
-
-    def marginals(
-        self, class_conditional: bool, order: int, interactions: Pairs | None, /
-    ) -> Marginals:
-        """Return the pair counts."""
-        ...
+Model = TypeVar("Model", bound=AnyFit, covariant=True)
 
 
-class Trained(NamedTuple):
+class Trained(NamedTuple, Generic[Model]):
     """A model, the facts to show, and the rows or counts that it learned from."""
 
-    fit: Fit
+    fit: Model
     facts: Facts
-    source: Countable | Marginals
+    source: CodedRows | Marginals
 
 
-class Learner(Protocol):
+class Learner(Protocol[Model]):
     """What a command trains, on rows or on counts."""
 
-    def on_rows(self, rows: CodedRows) -> tuple[Fit, TrainingRows | None]:
+    def on_rows(self, rows: CodedRows) -> tuple[Model, TrainingRows | None]:
         """Train on rows; return those that were needed in memory."""
         ...
 
-    def on_counts(self, m: Marginals) -> Fit:
+    def on_counts(self, m: Marginals) -> Model:
         """Train on counts, of whatever order they are."""
         ...
 
@@ -148,10 +186,11 @@ class ModelLearner:
     def on_rows(self, rows: CodedRows) -> tuple[Fit, TrainingRows | None]:
         """Train on the rows where they contain more than counts, else on a sample."""
         settings = self.settings
-        if settings.order > 1 or settings.pairs is not None:
-            tuples = rows.in_tuples(settings.order, settings.pairs)
+        order = settings.tuple_order
+        if order > 1 or settings.pairs is not None:
+            tuples = rows.in_tuples(order, settings.pairs)
             return fit_rows(tuples, settings), tuples
-        if settings.chooses_pairs:
+        if settings.chooses_pairs or settings.chooses_order:
             joined = rows.joined()
             fit = fit_rows(joined, settings)
             return fit, joined.in_features(fit.encoder_)
@@ -181,7 +220,7 @@ class ModelLearner:
         return fit_counts(m, self.settings.of_counts(m))
 
 
-def train(args: Args, learner: Learner, store: KeptRows) -> Trained:
+def train(args: Args, learner: Learner[Model], store: KeptRows) -> Trained[Model]:
     """Train on the rows or counts that a command names; `store` takes the rows."""
     if inputs.names_counts(args):
         return _train_on_counts(args, learner)
@@ -190,7 +229,7 @@ def train(args: Args, learner: Learner, store: KeptRows) -> Trained:
     )
 
 
-def _train_on_rows(learner: Learner, rows: CodedRows) -> Trained:
+def _train_on_rows(learner: Learner[Model], rows: CodedRows) -> Trained[Model]:
     inputs.warn_of_labels(rows.encoder.columns)
     named = notes.warn_of_rows(rows)
     fit, block = learner.on_rows(rows)
@@ -200,9 +239,14 @@ def _train_on_rows(learner: Learner, rows: CodedRows) -> Trained:
     return Trained(fit, facts, rows)
 
 
-def _train_on_counts(args: Args, learner: Learner) -> Trained:
+def _train_on_counts(args: Args, learner: Learner[Model]) -> Trained[Model]:
     m = inputs.chosen_marginals(args)
     inputs.check_missing_class(m, args.file)
+    if args.order == AUTO:
+        raise ValueError(
+            f"--order auto chooses an order by rows, and {args.file} contains counts "
+            f"of order {m.order}: leave it out, or name a table."
+        )
     if args.order not in (None, m.order):
         raise ValueError(
             f"--order {args.order} does not fit {args.file}, which has marginals "
@@ -221,7 +265,9 @@ def _train_on_counts(args: Args, learner: Learner) -> Trained:
     return Trained(fit, facts, m)
 
 
-def _train_and_test(args: Args, learner: Learner, store: KeptRows) -> Trained:
+def _train_and_test(
+    args: Args, learner: Learner[Model], store: KeptRows
+) -> Trained[Model]:
     """Train on some of the rows, and certify the model by those held out."""
     _check_splittable(args)
     share = _HOLDOUT if args.holdout is None else args.holdout
@@ -253,7 +299,7 @@ def _check_splittable(args: Args) -> None:
             )
 
 
-def _error(fit: Fit, blocks: Iterable[TrainingRows]) -> float:
+def _error(fit: AnyFit, blocks: Iterable[TrainingRows]) -> float:
     """Return the share of rows that a model answers wrongly."""
     wrong = 0.0
     total = 0.0
@@ -264,12 +310,12 @@ def _error(fit: Fit, blocks: Iterable[TrainingRows]) -> float:
     return wrong / total
 
 
-def _marginals_to_write(args: Args, trained: Trained) -> Marginals | None:
+def _marginals_to_write(args: Args, trained: Trained[AnyFit]) -> Marginals | None:
     """Return the marginals to write, if any; a warning says if they are too large."""
     fit, _, source = trained
     if isinstance(source, Marginals):  # written again only if asked for
         return source if args.marginals else None
-    if args.out is None or args.marginals is False:
+    if args.out is None or args.marginals is False or isinstance(fit, KernelFit):
         return None
     sizes = [*fit.encoder_.columns.sizes.tolist(), len(fit.classes_)]
     size = table_bytes(sizes, 0, fit.certificate_.n * len(sizes) ** 2)
@@ -284,7 +330,9 @@ def _marginals_to_write(args: Args, trained: Trained) -> Marginals | None:
         return None
     m = fit.marginals_
     if m is None or (m.class_counts is not None) != within:
-        m = source.marginals(within, fit.settings.order, fit.encoder_.interactions)
+        m = source.marginals(
+            within, fit.settings.tuple_order, fit.encoder_.interactions
+        )
     return inputs.with_source(m, args.files)
 
 
@@ -292,13 +340,13 @@ def _marginals_to_write(args: Args, trained: Trained) -> Marginals | None:
 
 
 def _fit_facts(
-    fit: Fit, target: str, shares: dict[str, float], error: float | None = None
+    fit: AnyFit, target: str, shares: dict[str, float], error: float | None = None
 ) -> Facts:
     """Return what was learned, as plain values."""
     choice = fit.alpha_choice_
     pairs = fit.encoder_.interactions
     certificate = fit.certificate_
-    card = fit.scorecard_
+    card = every_order.shown_card(fit)
     return {
         "renyi": __version__,
         "target": target,
@@ -320,6 +368,8 @@ def _fit_facts(
         "heldout": None,
         "important": _important(card.mapped),
         "interactions": pairs and [[*pair] for pair in pairs],
+        **every_order.order_facts(fit),
+        "look_at_pairs": None,
     }
 
 
@@ -465,7 +515,8 @@ def advice_of(commands: dict[str, str]) -> Advice:
 
 def details_of(facts: Facts, c: Certificate) -> list[str]:
     """Return how the model was trained, all its bounds, and left-out errors."""
-    return [*_training(facts), "", *detail_lines(c), *_left_out(facts)]
+    about = detail_lines(c)
+    return [*_training(facts), *[""] * bool(about), *about, *_left_out(facts)]
 
 
 def _training(facts: Facts) -> list[str]:
@@ -483,6 +534,9 @@ def _training(facts: Facts) -> list[str]:
     ]
     if facts["objective"] == "ranking":
         lines.append("objective      ranking")
+    if facts["every_order"] is not None:
+        every = facts["every_order"]
+        lines.append(f"kernel         {every['form']}, rho {every['rho']:.4g}")
     if facts["training_error"] is not None:
         wrong = percent(facts["training_error"])
         lines.append(f"training rows  wrong on {wrong}; expect more on new rows")
@@ -514,7 +568,7 @@ def detail(line: str) -> str:
 
 def _features(facts: Facts, c: Certificate) -> list[str]:
     entries = [each for each in facts["important"] if each["importance"] >= _SHOWN]
-    what = "Columns" if c.order == 1 else "Features"
+    what = "Columns" if c.order in (1, EVERY_ORDER) else "Features"
     if not entries:
         return [f"No {what.lower()[:-1]} matters: all rows get nearly the same score."]
     one = what.lower()[:-1]

@@ -118,9 +118,9 @@ def load_model(path: str, what: str = _MODEL) -> Fit:
     fit = load_any_model(path, what)
     if isinstance(fit, KernelFit):
         raise ValueError(
-            f"{path} is a model of every order, which has no scorecard and no "
-            "guarantee: use predict, certify --rows, report or compare, or train a "
-            "model with --order 1 or 2."
+            f"{path} is a model of every order, which has no scorecard, and no "
+            "guarantee from pair counts. Use predict, explain, report, compare or "
+            "certify --rows, or train a model with --order 1 or 2."
         )
     return fit
 

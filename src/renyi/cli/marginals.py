@@ -117,7 +117,7 @@ def encoder_of_file(path: str) -> tuple[Encoder, str]:
         except ValueError as error:
             why = str(error).rstrip(".")
             raise ValueError(f"{path}: {why}; {_ENCODER_FILES}.") from None
-    fit = inputs.load_model(path, _ENCODER_FILES)
+    fit = inputs.load_any_model(path, _ENCODER_FILES)
     return fit.encoder_, fit.target
 
 

@@ -24,14 +24,16 @@ from sklearn.preprocessing import OneHotEncoder
 from renyi import baselines
 from renyi.encoding.encoder import Encoder
 from renyi.estimators.classifier import RenyiClassifier
+from renyi.estimators.kernel import KernelRenyiClassifier
 from renyi.estimators.minimax import MinimaxClassifier
 
 Rows: TypeAlias = pa.Table | pd.DataFrame | NDArray[Any]
 
 ORDER2 = "order2"
+EVERY_ORDER = "every-order"
 MAJORITY = "majority"
 DEFAULT = (
-    *("map", "sharp", "uncalibrated", ORDER2, "tan"),
+    *("map", "sharp", "uncalibrated", ORDER2, EVERY_ORDER, "tan"),
     *("logistic", "naive-bayes", MAJORITY),
 )
 
@@ -117,6 +119,7 @@ def every_method(how: Settings) -> dict[str, Method]:
     encoder = how.encoder
     seed = how.seed
     points = partial(RenyiClassifier, encoder=encoder, random_state=seed)
+    every = KernelRenyiClassifier(encoder=encoder, random_state=seed)
     minimax = MinimaxClassifier(encoder=encoder, random_state=seed)
     dcc = baselines.DiscreteChebyshevClassifier(encoder=encoder)
     mpm = baselines.MinimaxProbabilityMachine(encoder=encoder)
@@ -126,13 +129,14 @@ def every_method(how: Settings) -> dict[str, Method]:
     majority = OnCategories(encoder, _majority)
     drawn = "points; answers drawn by the rule"
     methods = [
-        Method("map", "points; the likelier class", points()),
+        Method("map", "points (order 1); the likelier class", points()),
         Method("renyi", f"{drawn} renyi", points(rule="renyi")),
         Method("sharp", f"{drawn} sharp", points(rule="sharp")),
         Method(
             "uncalibrated", "points as the paper has them", points(calibration=None)
         ),
         Method(ORDER2, "points of pairs of columns", points(order=2)),
+        Method(EVERY_ORDER, "columns, pairs, triples and more at once", every),
         Method("minimax", "smallest guarantee of any rule", minimax, False),
         Method("dcc", "discrete Chebyshev classifier", dcc, False),
         Method("mpm", "minimax probability machine", mpm, False),

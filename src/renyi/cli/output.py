@@ -52,7 +52,7 @@ from renyi.warnings import DataWarning
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from renyi.fitting.record import Fit
+    from renyi.estimators.model_file import AnyFit
     from renyi.marginals.marginals import Marginals
 
 # What is written as an escape in JSON: terminals would obey it, or UTF-8 lacks it.
@@ -314,7 +314,7 @@ def prefix_of(args: Args, counts: bool = True) -> str | None:
 
 def keep_model(
     args: Args,
-    clf: Fit,
+    clf: AnyFit,
     m: Marginals | None,
     facts: Facts,
     text: Callable[[Facts], str],
@@ -383,7 +383,7 @@ def _advice(args: Args, names: Mapping[str, str]) -> Facts:
     return advice
 
 
-def _log(args: Args, clf: Fit, text: str, recorded: Recorded) -> bytes:
+def _log(args: Args, clf: AnyFit, text: str, recorded: Recorded) -> bytes:
     """Return the log of a command that trained a model."""
     options = {k: v for k, v in sorted(vars(args).items()) if k != "run"}
     encoder = clf.encoder_.settings()

@@ -152,7 +152,7 @@ _FIT = f"""train a classifier and certify it
 {_WITHIN}
 model:
 --alpha auto|loo|NUMBER
---order R
+--order R|auto|all
 --interactions PAIRS  add pairs of columns, a:b,c:d (or 10, or auto)
 --rule {{map,renyi,sharp}}
 --class-weight {{balanced}}  weights of the classes
@@ -280,8 +280,8 @@ or --test SHARE  evaluate on this share of the rows, train on the others
 {_COLUMNS}
 {_UNSEEN}
 note:  Methods: map, renyi, sharp (rules of the points), uncalibrated, order2 (pairs of
-    columns), minimax, dcc, mpm, tan, logistic, naive-bayes, majority; all for all of
-    them.
+    columns), every-order (tuples of all sizes), minimax, dcc, mpm, tan, logistic,
+    naive-bayes, majority; all for all of them.
 """
 _BUILD = f"""count the pairs of columns of a table
 [FILE ...]  {_TABLES}; {_DATABASE}
@@ -637,7 +637,6 @@ _TYPES = {  # by option, else by the placeholder of its value
     "--min-count": _whole(1),
     "--n-features": _whole(1),
     "--merge-below": _whole(2),
-    "--order": _whole(1, 9),
     "--out": Place,
     "--plot": Place,
     "--points": _whole(1, 1000),
@@ -653,6 +652,12 @@ _TYPES = {  # by option, else by the placeholder of its value
     "PROBABILITY": _value("a number between 0 and 1", lambda x: 0 < x < 1),
     "FRACTION": _value("a number from 0 to 1", lambda x: 0 <= x <= 1),
     "NUMBER": _POSITIVE,
+    "R": _whole(1, 9),
+    "R|auto|all": _value(
+        "auto, all or a whole number from 1 to 9",
+        lambda order: order in ("auto", "all") or 1 <= order <= 9,
+        lambda text: text if text in ("auto", "all") else int(text),
+    ),
     "SECONDS": _POSITIVE,
     "SHARE": _value("a number between 0 and 1", lambda x: 0 < x < 1),
     "SIZE": _value("a size such as 500M or 2G", lambda n: 1000 <= n < 2**63, _bytes),
@@ -682,6 +687,10 @@ _HELP = {
     "--json": "print one JSON object",
     "--memory SIZE": "memory limit, such as 2G (default: half of it)",
     "--order R": "columns in a feature; 2 uses pairs (default 1)",
+    "--order R|auto|all": (
+        "columns in a feature (default 1); auto chooses 1 to 3, all uses tuples of all "
+        "sizes"
+    ),
     "--out ENCODER.json": "where to write",
     "--out FILE.renyi": "where to write",
     "--out PREFIX": "write PREFIX.json, PREFIX.log and PREFIX.renyi",

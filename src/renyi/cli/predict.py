@@ -31,8 +31,8 @@ from renyi.encoding.arrow import typed
 from renyi.encoding.columns import Column, Columns, factorized, label_text
 from renyi.encoding.rows import encoded_target
 from renyi.encoding.rules import missing_texts
+from renyi.estimators.model_file import AnyFit
 from renyi.exports.points import has_weights
-from renyi.fitting.record import Fit
 from renyi.formatting import (
     chosen_percent,
     four_digits,
@@ -42,6 +42,7 @@ from renyi.formatting import (
     percent,
 )
 from renyi.progress import Progress
+from renyi.scorecard import Scorecard, scorer_of
 from renyi.sources import files
 from renyi.sources.csv import CsvFile
 from renyi.sources.databases import DatabaseTable
@@ -56,7 +57,7 @@ _NULLABLE = {pa.type_for_alias(t.lower()): pd.Series(dtype=t).dtype for t in _IN
 def run(args: Args, recorded: Recorded) -> None:
     """Answer the rows of a table with a model."""
     place = output.check_out(args, args.out, WRITTEN)
-    clf = inputs.load_model(args.model)
+    clf = inputs.load_any_model(args.model)
     with streams.opened_rows(args, clf.encoder_) as opened:
         rows = requested_rows(args, clf, opened)
         _print_answers(args, recorded, rows, place)
@@ -118,7 +119,7 @@ class RowsToAnswer:
 
     def __init__(
         self,
-        clf: Fit,
+        clf: AnyFit,
         tables: Sequence[files.AnyPath],
         ids: list[str],
         target: str | None = None,
@@ -172,7 +173,7 @@ class RowsToAnswer:
         return table.select(self.features), pa.table(copied), truth
 
 
-def requested_rows(args: Args, clf: Fit, opened: streams.OpenedRows) -> RowsToAnswer:
+def requested_rows(args: Args, clf: AnyFit, opened: streams.OpenedRows) -> RowsToAnswer:
     """Return the rows to answer; warn of the columns that are not used."""
     tables = opened.tables
     features = list(clf.encoder_.input_names)
@@ -212,7 +213,7 @@ def check_features(path: object, names: list[str], features: list[str]) -> None:
 
 
 def heldout_rows(
-    clf: Fit,
+    clf: AnyFit,
     model: str,
     rows: str | DatabaseTable | streams.OpenedRows,
     target: str | None,
@@ -241,7 +242,7 @@ def heldout_rows(
             "the class: name another column with --target."
         )
     check_features(path, names, features)
-    if has_weights(clf.scorecard_):
+    if has_weights(scorer_of(clf)):
         warn(
             f"{model} was trained on weighted rows; those of {path} all count the same."
         )
@@ -322,7 +323,7 @@ def _answer_all(
 class _TrainingRows:
     """Whether the rows answered are those of the training, by the digest of counts."""
 
-    def __init__(self, clf: Fit) -> None:
+    def __init__(self, clf: AnyFit) -> None:
         self._clf = clf
         self._n = 0
         self._counts: NDArray[np.int64] | None = None
@@ -330,7 +331,7 @@ class _TrainingRows:
 
     def add(self, codes: NDArray[np.intp], places: NDArray[np.intp]) -> None:
         """Count some rows, as long as they may all be from the training."""
-        card = self._clf.scorecard_
+        card = scorer_of(self._clf)
         sizes = card.encoder.columns.sizes
         self._n += len(places)
         self._possible &= self._n <= self._clf.certificate_.n
@@ -346,11 +347,11 @@ class _TrainingRows:
         trained = self._clf.data_digest_
         if trained is None or self._counts is None or not self._possible:
             return False
-        return are_counts_of(trained, self._clf.scorecard_, self._counts, self._n)
+        return are_counts_of(trained, scorer_of(self._clf), self._counts, self._n)
 
 
 def _answers(
-    args: Args, clf: Fit, codes: NDArray[np.intp], ids: pa.Table
+    args: Args, clf: AnyFit, codes: NDArray[np.intp], ids: pa.Table
 ) -> pd.DataFrame:
     """Return ids, predictions and the other columns asked for, in row order.
 
@@ -393,7 +394,7 @@ def check_output_names(ids: Collection[str], names: Collection[str]) -> None:
 # ---- labels of the rows
 
 
-def unseen_cells(clf: Fit, X: pa.Table) -> NDArray[np.int64]:
+def unseen_cells(clf: AnyFit, X: pa.Table) -> NDArray[np.int64]:
     """Return the number of cells of each column that training never saw.
 
     The first row counts empty cells where training had none, the second labels.
@@ -409,11 +410,11 @@ def unseen_cells(clf: Fit, X: pa.Table) -> NDArray[np.int64]:
     return np.stack([empty, np.sum(codes >= sizes[:, None], axis=1)]).astype(np.int64)
 
 
-def warn_of_unseen(clf: Fit, counts: NDArray[np.int64]) -> None:
+def warn_of_unseen(clf: AnyFit, counts: NDArray[np.int64]) -> None:
     """Warn of empty cells and of labels that training never saw, if there are any."""
     names = clf.encoder_.single.feature_names
     of_one = "the mean of {} " + ("column" if clf.encoder_.order == 1 else "features")
-    if clf.scorecard_.unseen is not None:  # of a model made elsewhere
+    if isinstance(clf.card, Scorecard) and clf.card.unseen is not None:
         of_one = "the model takes unknown labels"
     empty, labels = counts
     if empty.any():

@@ -10,6 +10,7 @@ from renyi.cli.certify import bounds
 from renyi.cli.output import Facts, Recorded
 from renyi.cli.parser import Args
 from renyi.cli.predict import heldout_rows
+from renyi.fitting.kernel import KernelFit
 from renyi.report.build import report
 from renyi.report.page import ENDINGS, Report, page_place, record_place
 from renyi.selection import selection_path
@@ -40,7 +41,9 @@ def _text(facts: Facts) -> str:
 
 
 def _report(args: Args, made: dict[str, str]) -> Report:
-    clf = inputs.load_model(args.model)
+    clf = inputs.load_any_model(args.model)
+    if isinstance(clf, KernelFit):
+        return _report_of_rows(args, clf, made)
     m: Any = inputs.own_marginals(args, clf)
     if m is None and clf.made_elsewhere:
         raise ValueError(
@@ -62,6 +65,17 @@ def _report(args: Args, made: dict[str, str]) -> Report:
     if args.rows is not None:
         more["heldout"] = heldout_rows(clf, args.model, args.rows, args.target)
     return report(clf, m, title=args.title, made=made, **more)
+
+
+def _report_of_rows(args: Args, fit: KernelFit, made: dict[str, str]) -> Report:
+    """Return the report of a model of every order, which has no pair counts."""
+    why = f"is for scorecards, and {args.model} is a model of every order: leave it out"
+    names = ["file", "level", "path", "time_limit"]
+    inputs.check_not_given(args, names, why, file="MARGINALS")
+    heldout = None
+    if args.rows is not None:
+        heldout = heldout_rows(fit, args.model, args.rows, args.target)
+    return report(fit, title=args.title, made=made, heldout=heldout)
 
 
 def _log_of(model: str) -> dict[str, str]:

@@ -57,9 +57,10 @@ from renyi.encoding.rules import (
     missing_texts,
 )
 from renyi.encoding.tuples import Interactions
-from renyi.fitting.record import Fit
+from renyi.estimators.model_file import AnyFit
 from renyi.limits import check_memory
 from renyi.marginals.marginals import Marginals, count_rows
+from renyi.scorecard import scorer_of
 from renyi.sources import databases, files, suffixes
 from renyi.sources.csv import CsvFile
 from renyi.sources.databases import DatabaseTable
@@ -246,7 +247,7 @@ class HeldOut(NamedTuple):
     tables: list[files.TableFile]
     request: CountRequest
 
-    def rows(self, fit: Fit) -> HeldoutRows:
+    def rows(self, fit: AnyFit) -> HeldoutRows:
         """Return the rows whose class is known, as a model sees them."""
         encoder = fit.encoder_
         target = self.request.target
@@ -274,13 +275,13 @@ class HeldOut(NamedTuple):
                 "(--holdout), or give more rows."
             )
         every = np.concatenate(codes, axis=1)
-        return shuffled_rows(fit.scorecard_, every, y, tuple(sorted(classes.unknown)))
+        return shuffled_rows(scorer_of(fit), every, y, tuple(sorted(classes.unknown)))
 
 
 class TargetClasses:
     """The classes of a model, and how cells of its target are read."""
 
-    def __init__(self, fit: Fit) -> None:
+    def __init__(self, fit: AnyFit) -> None:
         self._labels = fit.classes_.tolist()
         self._missing = missing_texts(fit.encoder_.missing)
         self.texts = [label_text(label) for label in self._labels]

@@ -46,6 +46,7 @@ Floats = NDArray[np.float64]
 
 SAMPLE = 2**14
 """Rows on which probabilities are calibrated, where there are more."""
+_ROUNDING = 1e-9  # of sums of weights
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)  # 2**64 by the golden ratio
 
 
@@ -83,6 +84,20 @@ class TrainingRows:
         weights = None if self.sample_weight is None else self.sample_weight[places]
         codes = self.codes[:, places]
         return replace(self, codes=codes, y=self.y[places], sample_weight=weights)
+
+    def dealt(self) -> tuple[TrainingRows, Pieces]:
+        """Return copies of the rows, and how they are dealt to folds."""
+        pieces = dealt(self.codes, self.y, self.sample_weight)
+        weights = None
+        if self.sample_weight is not None:
+            weights = self.sample_weight[pieces.places] * pieces.share
+        rows = replace(
+            self,
+            codes=self.codes[:, pieces.places],
+            y=self.y[pieces.places],
+            sample_weight=weights,
+        )
+        return rows, pieces
 
     def in_features(self, encoder: Encoder) -> TrainingRows:
         """Return rows of single columns as codes of an encoder made of these."""
@@ -138,6 +153,53 @@ def in_sample(places: NDArray[Any], n: int) -> NDArray[np.bool_]:
         return np.ones(len(places), bool)
     keys = places.astype(np.uint64) * _GOLDEN
     return np.asarray(keys < np.uint64(2**64 * SAMPLE // n))
+
+
+FOLDS = 10
+
+
+class Pieces(NamedTuple):
+    """Rows dealt to folds; a row of weight 2 is two copies, perhaps in two folds."""
+
+    places: NDArray[np.intp]  # of the row behind each piece
+    share: Floats  # of the weight of that row
+    fold: NDArray[np.intp]
+
+
+def dealt(codes: NDArray[Any], y: NDArray[Any], weights: Floats | None) -> Pieces:
+    """Deal copies of rows to folds at random.
+
+    How many copies of equal rows a fold has does not depend on the order of the rows,
+    nor on whether these are one row of a larger weight. (If one fold had all copies,
+    every kind of row would be new to the others.) A row of weight 2.5 is two copies, a
+    row of a weight below 1 is one.
+    """
+    n = len(y)
+    mass = np.ones(n) if weights is None else weights
+    copies = np.maximum(np.floor(mass * (1 + _ROUNDING)), 1).astype(np.intp)
+    order = np.lexsort((mass / copies, y, different_rows(codes)[1]))
+    row = np.repeat(order, copies[order])
+    fold = np.random.default_rng(0).permutation(len(row)) % FOLDS
+    held = np.bincount(row * FOLDS + fold, minlength=n * FOLDS).reshape(n, FOLDS)
+    places, folds = np.nonzero(held)
+    return Pieces(places, held[places, folds] / copies[places], folds)
+
+
+def different_rows(
+    codes: NDArray[Any],
+) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """Return the place of one of each kind of rows, and which kind each row is.
+
+    The kinds are in an order that only their codes decide.
+    """
+    rows = codes.T
+    if rows.dtype.itemsize > 1:  # bytes in the order of the numbers
+        rows = rows.astype(rows.dtype.newbyteorder(">"))
+    rows = np.ascontiguousarray(rows)
+    width = rows.dtype.itemsize * rows.shape[1]
+    keys = rows.view(np.dtype((np.void, width))).ravel()
+    _, first, kind = np.unique(keys, return_index=True, return_inverse=True)
+    return first, kind
 
 
 class RowSample(NamedTuple):

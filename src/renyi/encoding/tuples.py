@@ -279,7 +279,7 @@ def _encoder_of_pairs(encoder: Encoder, pairs: Pairs) -> Encoder:
     return encoder
 
 
-def check_interactions(interactions: object, order: int) -> None:
+def check_interactions(interactions: object, order: object) -> None:
     """Raise an error unless these are pairs, their number, "auto" or None."""
     if interactions is None:
         return
@@ -387,6 +387,18 @@ def _check_tuples(
         python="min_count",
         **parameters,
     )
+
+
+def count_tuples(columns: Columns, codes: NDArray[Any], order: int) -> int:
+    """Count the tuples of all features of an order that occur in codes of columns."""
+    sizes = columns.sizes
+    subsets = _all_subsets(columns, order, codes.shape[1])
+    wide = codes.astype(np.int64)
+    total = 0
+    for S in subsets:
+        flat = np.ravel_multi_index([wide[i] for i in S], tuple(sizes[[*S]].tolist()))
+        total += int(np.count_nonzero(np.bincount(flat)))
+    return total
 
 
 def _learned(columns: Columns, S: tuple[int, ...], codes: NDArray[Any]) -> Column:

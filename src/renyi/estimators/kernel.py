@@ -16,6 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 from renyi.certificates.left_out import error_interval
 from renyi.encoding.encoder import Encoder
 from renyi.encoding.rows import encoded_rows
+from renyi.encoding.tuples import features_text
 from renyi.estimators import model_file
 from renyi.estimators.classifier import checked_rows
 from renyi.estimators.trained import TrainedClassifier, take_names
@@ -159,6 +160,11 @@ class KernelRenyiClassifier(TrainedClassifier):
             The fitted estimator.
         """
         settings = KernelSettings(**{name: getattr(self, name) for name in _SETTINGS})
+        if self.encoder is not None and self.encoder.order > 1:
+            raise ValueError(
+                f"encoder makes {features_text(self.encoder)}, but the kernel forms "
+                "all tuples by itself: give an encoder of single columns."
+            )
         table, labels, weights = checked_rows(self, X, y, sample_weight)
         rows = encoded_rows(table, labels, weights, self.encoder or Encoder(), y)
         self.classes_ = np.array(rows.target.categories, labels.dtype)

@@ -13,7 +13,7 @@ of its points in one table.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import count
+from itertools import count, groupby
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
@@ -24,7 +24,13 @@ from renyi import __version__
 from renyi.counting.onehot import offsets
 from renyi.encoding.columns import MISSING_TEXT
 from renyi.encoding.rules import class_array
-from renyi.exports.functions import PlainColumn, PlainModel, has_text, plain_model
+from renyi.exports.functions import (
+    PlainColumn,
+    PlainFeature,
+    PlainModel,
+    has_text,
+    plain_model,
+)
 from renyi.validation import InputError, import_extra
 
 if TYPE_CHECKING:
@@ -154,21 +160,37 @@ def _scores(graph: _Graph, model: PlainModel) -> str:
     sizes = np.array([column.unseen + 1 for column in model.columns])
     features = model.features
     if features[0].places:
-        members = np.array([feature.members for feature in features])
-        starts = offsets([len(feature.places) for feature in features])[:-1]
-        place: Any = starts[None, :].astype(np.int64)
-        for axis in range(members.shape[1]):
-            stride = np.prod(sizes[members[:, axis + 1 :]], axis=1, dtype=np.int64)
-            digits = graph("Gather", codes, members[:, axis], axis=1)
-            place = graph("Add", place, graph("Mul", digits, stride[None, :]))
-        flat = np.concatenate([np.array(f.places, np.int64) for f in features])
-        codes = graph("Gather", flat, place)
+        features = sorted(features, key=_size)
+        parts = [
+            _tuple_codes(graph, [*group], codes, sizes)
+            for _, group in groupby(features, _size)
+        ]
+        codes = graph("Concat", *parts, axis=1)
     starts = offsets([len(feature.points) for feature in features])[:-1]
     places = graph("Add", codes, starts[None, :].astype(np.int64))
     points = np.concatenate([np.array(feature.points) for feature in features])
     gathered = graph("Gather", points, places)
     total = graph("ReduceSum", gathered, np.array([1]), keepdims=0)
     return graph("Add", total, np.array([model.start]))
+
+
+def _size(feature: PlainFeature) -> int:
+    return len(feature.members)
+
+
+def _tuple_codes(
+    graph: _Graph, features: Sequence[PlainFeature], codes: str, sizes: NDArray[Any]
+) -> str:
+    """Return the codes of features of equally many columns: (rows, features)."""
+    members = np.array([feature.members for feature in features])
+    starts = offsets([len(feature.places) for feature in features])[:-1]
+    place: Any = starts[None, :].astype(np.int64)
+    for axis in range(members.shape[1]):
+        stride = np.prod(sizes[members[:, axis + 1 :]], axis=1, dtype=np.int64)
+        digits = graph("Gather", codes, members[:, axis], axis=1)
+        place = graph("Add", place, graph("Mul", digits, stride[None, :]))
+    flat = np.concatenate([np.array(f.places, np.int64) for f in features])
+    return graph("Gather", flat, place)
 
 
 def _codes(graph: _Graph, column: PlainColumn) -> str:

@@ -16,7 +16,7 @@ from renyi.counting.onehot import offsets
 from renyi.encoding.columns import MISSING_TEXT, OTHER, RARE, START, label_text
 from renyi.exports.functions import check_odds
 from renyi.formatting import csv_text, percent, point_digits, printable
-from renyi.rules import moved_to
+from renyi.rules import Scorer, moved_to
 from renyi.scorecard import by_importance, class_points
 
 if TYPE_CHECKING:
@@ -184,8 +184,8 @@ def _probability(card: Scorecard) -> str:
 # ---- rows of tables of points
 
 
-def has_weights(card: Scorecard) -> bool:
-    """Return whether the counts of a scorecard are of weights rather than of rows."""
+def has_weights(card: Scorer) -> bool:
+    """Return whether the counts of a model are of weights rather than of rows."""
     return bool(np.mod(card.counts, 1).any())
 
 

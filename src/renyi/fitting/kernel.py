@@ -28,11 +28,12 @@ from renyi.counting.onehot import label_sums, offsets
 from renyi.encoding import rules as column_rules
 from renyi.encoding.columns import Label
 from renyi.encoding.encoder import Encoder
-from renyi.encoding.rows import SAMPLE, TrainingRows
+from renyi.encoding.rows import SAMPLE, Pieces, TrainingRows
 from renyi.files import NUMBER, check_fields, finite_numbers
 from renyi.fitting.record import Trained
 from renyi.fitting.settings import Settings, check_calibration
-from renyi.fitting.training import FOLD_ROWS, FOLDS, weighed_rows, weight_notes
+from renyi.fitting.training import FOLD_ROWS, weighed_rows, weight_notes
+from renyi.formatting import number_of, percent
 from renyi.marginals.file import DataDigest, class_digest
 from renyi.rules import Scorer
 from renyi.scorecard import Scorecard
@@ -59,9 +60,9 @@ Codes = NDArray[Any]
 SEARCHED = 1_000
 """Different rows on which form, ρ and penalty are chosen, if there are more."""
 LANDMARKS = 2_000
-_BETTER = 0.99  # of the risk of half the landmarks: with less, more would help
 DEVICES = ("cpu", "cuda")
 ORDERS = ("single columns", "pairs", "triples", "more")
+INTERACTIONS = "interactions"  # all of them together
 
 
 @dataclass(frozen=True)
@@ -330,22 +331,44 @@ class KernelFit(Trained):
             )
         return pd.DataFrame(flat, index=index, columns=head)
 
+    def parts(self, codes: Codes) -> Floats:
+        """Return what columns, interactions and intercept give: (n, parts, 1 or K)."""
+        card = self.kernel_.main_effects.mapped
+        points = card.points_of(codes)
+        n, _, K = points.shape
+        start = np.broadcast_to(card.intercept, (n, 1, K))
+        total = self.kernel_.mapped.scores(codes)[:, None]
+        rest = total - points.sum(axis=1, keepdims=True) - start
+        return np.concatenate([points, rest, start], axis=1)
+
     def explanation(
         self, codes: Codes, index: pd.Index[Any] | None = None
     ) -> pd.DataFrame:
         """Return the points of each column, and of all interactions together."""
         import pandas as pd
 
-        card = self.kernel_.main_effects.mapped
-        points = card.points_of(codes).transpose(0, 2, 1)
-        start = np.broadcast_to(np.atleast_1d(card.intercept), points.shape[:2])
-        total = self.kernel_.mapped.scores(codes)
-        rest = total - points.sum(axis=2) - start
-        parts = np.concatenate([points, rest[:, :, None], start[:, :, None]], axis=2)
-        names: Any = [*self.encoder_.feature_names, "interactions", "intercept"]
-        if points.shape[1] > 1:
+        parts = self.parts(codes)
+        n, _, K = parts.shape
+        flat = parts.transpose(0, 2, 1).reshape(n, -1)
+        names: Any = [*self.encoder_.feature_names, INTERACTIONS, "intercept"]
+        if K > 1:
             names = pd.MultiIndex.from_product([self.classes_.tolist(), names])
-        return pd.DataFrame(parts.reshape(len(parts), -1), index=index, columns=names)
+        return pd.DataFrame(flat, index=index, columns=names)
+
+
+def contains_rows(fit: KernelFit) -> str:
+    """Say plainly what a file of the model contains."""
+    rows = number_of(fit.kernel_.rows.shape[1], "training row")
+    return (
+        f"The model contains the categories of {rows}. Where rows are confidential, "
+        "share a scorecard instead."
+    )
+
+
+def shares_text(shares: dict[str, float]) -> str:
+    """Say how much of the score is of single columns, pairs and so on."""
+    parts = ", ".join(f"{name} {percent(share)}" for name, share in shares.items())
+    return f"Variance of the score, if columns were independent: {parts}."
 
 
 # ---- training
@@ -375,9 +398,9 @@ def fit_kernel(rows: TrainingRows, settings: KernelSettings) -> KernelFit:
         solution = _exact(xp, system, choice, settings)
     left_out = _left_out(weighed, solution, place)
     calibration = _calibration(settings.calibration, K, left_out)
-    if system is not None and _needs_folds(calibration, weighed.n, K):
-        mapped = _fold_scores(xp, system, solution, weighed, place, settings)
-        left_out = left_out._replace(mapped=mapped)
+    if system is not None and _needs_folds(calibration, weighed.effective_n, K):
+        pieces, mapped = _fold_scores(xp, system, solution, weighed, place, settings)
+        left_out = left_out.of_folds(pieces, None, mapped)
     counts = _class_counts(rows, K)
     coef, start = solution.coef, solution.start
     card = KernelCard(
@@ -490,7 +513,7 @@ def _calibration(kind: str | None, K: int, left_out: LeftOut) -> Calibration | N
     return maps.fitted(left_out, K, kind)
 
 
-def _needs_folds(calibration: Calibration | None, n: int, K: int) -> bool:
+def _needs_folds(calibration: Calibration | None, n: float, K: int) -> bool:
     """Whether a calibration decides that few rows may have fitted optimistically."""
     decides = calibration is not None and calibration.by_class
     return decides and n <= min(SAMPLE, FOLD_ROWS * K * K)
@@ -503,15 +526,16 @@ def _fold_scores(
     weighed: ridge.Rows,
     place: NDArray[np.intp],
     settings: KernelSettings,
-) -> Floats:
-    """Return the calibrated scores of each row by a model of the other folds."""
-    fold = np.random.default_rng(0).permutation(weighed.n) % FOLDS
-    K = weighed.n_classes
-    out = np.zeros((weighed.n, K))
-    for k in range(min(FOLDS, weighed.n)):
-        own = fold == k
+) -> tuple[Pieces, Floats]:
+    """Return the calibrated scores of rows, in pieces, by models of other folds."""
+    rows, pieces = weighed.dealt()
+    group = place[pieces.places]
+    K = rows.n_classes
+    out = np.zeros((rows.n, K))
+    for k in np.unique(pieces.fold):
+        own = pieces.fold == k
         scores, others = ridge_kernel.without_fold(
-            xp, system, solution, weighed, place, own
+            xp, system, solution, rows, group, own
         )
         calibration = _calibration(settings.calibration, K, others)
         if calibration is not None and calibration.moves_decisions:
@@ -519,7 +543,7 @@ def _fold_scores(
         elif calibration is not None:
             scores = float(calibration.slope) * scores
         out[own] = scores
-    return out
+    return pieces, out
 
 
 # ---- what is known of it
@@ -546,8 +570,9 @@ def _notes(
         notes = (*notes, ("no-left-out", text.NO_LEFT_OUT))
     elif left_out.mapped is not None:
         notes = (*notes, ("folds", text.FOLDS))
-    if landmarks is not None and landmarks.risk < _BETTER * landmarks.half_risk:
-        sentence = text.landmarks(landmarks.used, landmarks.rows)
+    if landmarks is not None:
+        count, different, half_risk, risk = landmarks
+        sentence = text.landmarks(count, different, half_risk, risk)
         notes = (*notes, ("landmarks", sentence))
     return notes
 

@@ -9,6 +9,7 @@ stores the results and no scores of single rows, as the model file does.
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -27,7 +28,12 @@ from renyi.certificates.closed_form import (
     closed_form,
     moments_of_rows,
 )
-from renyi.certificates.left_out import LeftOutError, left_out_details, left_out_error
+from renyi.certificates.left_out import (
+    LeftOutError,
+    left_out_details,
+    left_out_error,
+    losses,
+)
 from renyi.certificates.record import Certificate
 from renyi.certification import (
     Warned,
@@ -38,6 +44,7 @@ from renyi.certification import (
 from renyi.encoding import recoding
 from renyi.encoding import rules as column_rules
 from renyi.encoding.encoder import Encoder
+from renyi.encoding.rows import Pieces
 from renyi.fitting.settings import Settings
 from renyi.marginals.file import DataDigest, class_digest
 from renyi.marginals.marginals import Marginals
@@ -54,7 +61,7 @@ if TYPE_CHECKING:
 
 Floats = NDArray[np.float64]
 Codes = NDArray[Any]
-FoldScores: TypeAlias = Callable[[Settings], tuple[Floats, Floats]]
+FoldScores: TypeAlias = Callable[[Settings], tuple[Pieces, Floats, Floats]]
 
 
 class ScoredRows(NamedTuple):
@@ -75,6 +82,7 @@ class Trained:
 
     settings: Settings
     certificate_: Certificate
+    made_elsewhere: bool = False
 
     def __deepcopy__(self, memo: object) -> Self:
         """Return the record itself: it cannot change."""
@@ -271,10 +279,26 @@ class Fit(Trained):
         settings = replace(self.settings, alpha=self.choice.alpha)
         if settings.chooses_pairs:  # as many are chosen anew in each fold
             settings = replace(settings, interactions=pairs and len(pairs))
-        plain, mapped = self.fold_scores(settings)
-        if self._has_chosen_pairs:
-            rows = rows._replace(scores=plain[rows.places])
-        return rows._replace(mapped=mapped[rows.places])
+        pieces, plain, mapped = self.fold_scores(settings)
+        return rows.of_folds(pieces, plain if self._has_chosen_pairs else None, mapped)
+
+    @property
+    def left_out_losses(self) -> Floats | None:
+        """Which left-out rows are answered wrongly; None if that is not defined."""
+        rows = self._answered
+        if rows is None or not rows.complete:
+            return None
+        return losses(rows, self.scorecard_, self.rule)
+
+    @property
+    def left_out_risk(self) -> float:
+        """Risk on left-out rows, as weighted in the fit; infinite if not defined."""
+        rows = self.left_out
+        if rows is None or not rows.complete:
+            return math.inf
+        squares = (rows.residuals**2).sum(axis=1) @ rows.weights
+        scale = ridge.weight_of(self.points.n_classes) / rows.weights.sum()
+        return float(scale * squares)
 
     @property
     def _has_chosen_pairs(self) -> bool:
@@ -310,17 +334,23 @@ class Fit(Trained):
 
     # ---- answers to rows, as codes of the encoder
 
+    def parts(self, codes: Codes) -> Floats:
+        """Return the points of each feature, and the intercept: (n, parts, 1 or K)."""
+        card = self.scorecard_.mapped
+        points = card.points_of(codes)
+        n, _, K = points.shape
+        start = np.broadcast_to(card.intercept, (n, 1, K))
+        return np.concatenate([points, start], axis=1)
+
     def explanation(
         self, codes: Codes, index: pd.Index[Any] | None = None
     ) -> pd.DataFrame:
         """Return the points of each feature; see `RenyiClassifier.explain`."""
         import pandas as pd
 
-        card = self.scorecard_.mapped
-        points = card.points_of(codes)
-        n, _, K = points.shape
-        start = np.broadcast_to(card.intercept, (n, 1, K))
-        flat = np.concatenate([points, start], axis=1).transpose(0, 2, 1).reshape(n, -1)
+        parts = self.parts(codes)
+        n, _, K = parts.shape
+        flat = parts.transpose(0, 2, 1).reshape(n, -1)
         names: Any = [*self.encoder_.feature_names, "intercept"]
         if K > 1:
             names = pd.MultiIndex.from_product([self.classes_.tolist(), names])

@@ -25,6 +25,7 @@ ClassWeight: TypeAlias = Mapping[Label, float] | str | None
 Seed: TypeAlias = int | np.random.RandomState | None
 WEIGHING = "Weighing the classes"
 
+AUTO = "auto"
 OBJECTIVES = ("error", "ranking")
 
 
@@ -36,7 +37,7 @@ class Settings:
     no other setting needs them.
     """
 
-    order: int = 1
+    order: int | str = 1
     interactions: int | str | Interactions | None = None
     alpha: float | str = "auto"
     rule: str = "map"
@@ -50,7 +51,8 @@ class Settings:
     def __post_init__(self) -> None:
         """Raise ValueError if a parameter is not valid."""
         check_choice("rule", self.rule, rules.RULES)
-        check_whole("order", self.order, 1)
+        if self.order != AUTO:
+            check_whole("order", self.order, 1)
         if self.interactions is not None:
             check_interactions(self.interactions, self.order)
         ridge.check_alpha(self.alpha)
@@ -68,6 +70,16 @@ class Settings:
         seed = self.random_state
         if isinstance(seed, numbers.Integral) and not 0 <= int(seed) < 2**32:
             raise ValueError(f"random_state must be from 0 to 2**32 - 1, not {seed}.")
+
+    @property
+    def chooses_order(self) -> bool:
+        """Whether the number of columns in a feature is to be chosen by rows."""
+        return self.order == AUTO
+
+    @property
+    def tuple_order(self) -> int:
+        """The number of columns in a feature; 1 if it is still to be chosen."""
+        return self.order if isinstance(self.order, (int, np.integer)) else 1
 
     @property
     def chooses_pairs(self) -> bool:

@@ -5,7 +5,9 @@ They solve the ridge problem from moments, or from rows where categories outnumb
 
 from __future__ import annotations
 
+import math
 import numbers
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -25,6 +27,7 @@ from renyi.encoding.columns import Label
 from renyi.encoding.encoder import Encoder, check_usable
 from renyi.encoding.rows import (
     SAMPLE,
+    Pieces,
     RowSample,
     TrainingRows,
     has_names,
@@ -33,11 +36,14 @@ from renyi.encoding.rows import (
 from renyi.encoding.tuples import (
     MAX_TUPLES,
     check_pairs_to_choose,
+    count_tuples,
     features_text,
     same_pairs,
 )
 from renyi.fitting.record import Fit, FoldScores, ScoredRows
 from renyi.fitting.settings import WEIGHING, Settings, check_calibration
+from renyi.formatting import number_of
+from renyi.limits import memory_budget
 from renyi.marginals.consistency import check_possible, class_pairs
 from renyi.marginals.marginals import Marginals, count_rows
 from renyi.marginals.uncertainty import Noise
@@ -57,7 +63,12 @@ Floats = NDArray[np.float64]
 # try that may seem to matter by chance.
 _COUNTS = (1, 2, 3, 5, 8, 12, 18, 27, 40, 60)
 _FALSE_PAIRS = 0.1
-FOLDS = 10
+# Orders to choose from, and what trying one may take: about a minute.
+ORDERS = (1, 2, 3)
+_MOST_CELLS = 1e8  # of rows and features
+_MOST_TUPLES = 300_000
+_MOST_OPERATIONS = 4e11
+_TABLES = 3  # of a number for every two tuples, or rows, that a fit holds in memory
 FOLD_ROWS = 400  # by K² coefficients of a calibration: with more, no folds
 _EPS = float(np.finfo(np.float64).eps)
 
@@ -67,6 +78,8 @@ def fit_rows(rows: TrainingRows, settings: Settings) -> Fit:
 
     Pairs of columns that the settings ask for are made of rows of single columns.
     """
+    if settings.chooses_order:
+        return _fit_chosen_order(rows, settings)
     if rows.encoder.order == 1 and settings.chooses_pairs:
         return _fit_chosen_pairs(rows, settings)
     if rows.encoder.order == 1 and settings.pairs is not None:
@@ -82,6 +95,53 @@ def fit_rows(rows: TrainingRows, settings: Settings) -> Fit:
     sample = RowSample.of(rows).rows
     m = count_rows(rows, settings.class_pairs_reason is not None)
     return _fit_primal(m, settings, weighed, rows.effective_n, sample, notes)
+
+
+def _fit_chosen_order(rows: TrainingRows, settings: Settings) -> Fit:
+    """Train with the order of the least left-out risk among those that are affordable.
+
+    Of risks that so many rows cannot tell apart, the lower order wins. Notes name the
+    orders that were not tried.
+    """
+    if rows.encoder.order > 1:
+        raise InputError(
+            f"{{order}} forms tuples by itself, and the encoder makes "
+            f"{features_text(rows.encoder)}: give an encoder of single columns.",
+            order=settings.order,
+        )
+    best = fit_rows(rows, replace(settings, order=ORDERS[0]))
+    notes: list[Warned] = []
+    for order in ORDERS[1:]:
+        reason = _too_expensive(rows, order)
+        if reason is not None:
+            notes.append(("order", text.order_skipped(order, reason)))
+            continue
+        fit = fit_rows(in_tuples(rows, order), replace(settings, order=order))
+        if fit.left_out_risk < best.left_out_risk - ridge.FLOOR_ROWS / len(rows.y):
+            best = fit
+    return replace(best, notes=(*best.notes, *notes))
+
+
+def _too_expensive(rows: TrainingRows, order: int) -> str | None:
+    """Return why an order cannot be tried, or would take too long, else None."""
+    columns = rows.encoder.columns
+    d = len(columns)
+    if d < order:
+        return f"the table has only {number_of(d, 'column')}"
+    n = len(rows.y)
+    features = math.comb(d, order)
+    if features * n <= _MOST_CELLS:
+        with suppress(InputError):  # one feature has too many tuples
+            tuples = count_tuples(columns, rows.codes, order)
+            equations = min(n, tuples)
+            size = _TABLES * 8 * equations**2
+            quick = equations**3 <= _MOST_OPERATIONS and tuples <= _MOST_TUPLES
+            if quick and size <= memory_budget():
+                return None
+    return (
+        f"{features:,} features of {order} columns in {n:,} rows would take minutes or "
+        "too much memory"
+    )
 
 
 def _fit_chosen_pairs(rows: TrainingRows, settings: Settings) -> Fit:
@@ -101,7 +161,7 @@ def _fit_chosen_pairs(rows: TrainingRows, settings: Settings) -> Fit:
                 best = fit
     if not best.encoder_.interactions:
         return replace(best, settings=settings)
-    if len(rows.y) <= SAMPLE:
+    if rows.effective_n <= SAMPLE:
         return replace(best, settings=settings, fold_scores=partial(_fold_scores, rows))
     notes = (*best.notes, ("selected-features", text.SELECTED))
     return replace(best, settings=settings, notes=notes, fold_scores=None)
@@ -184,6 +244,12 @@ def _check_features(m: Marginals, settings: Settings) -> None:
     """Raise an error unless the counts have the features of the settings."""
     order = settings.order
     pairs = settings.pairs
+    if settings.chooses_order:
+        raise InputError(
+            "{order} chooses an order by rows, but only marginals are given, which "
+            f"have order {m.order}: give that order.",
+            order=order,
+        )
     if settings.chooses_pairs:
         raise InputError(
             "{interactions} chooses pairs of columns by rows, but only marginals are "
@@ -377,19 +443,20 @@ def _scores_for_folds(rows: TrainingRows, n: float) -> FoldScores | None:
     """
     K = len(rows.target.categories)
     whole = rows.effective_n >= (1 - 1e-9) * n
-    few = len(rows.y) <= min(SAMPLE, FOLD_ROWS * K * K)
+    few = rows.effective_n <= min(SAMPLE, FOLD_ROWS * K * K)
     return partial(_fold_scores, rows) if K > 2 and whole and few else None
 
 
-def _fold_scores(rows: TrainingRows, settings: Settings) -> tuple[Floats, Floats]:
-    """Return the scores of each row by a model of the other folds, and calibrated."""
-    n = len(rows.y)
+def _fold_scores(
+    rows: TrainingRows, settings: Settings
+) -> tuple[Pieces, Floats, Floats]:
+    """Return scores of rows in pieces by models of other folds, and calibrated."""
+    rows, pieces = rows.dealt()
     K = len(rows.target.categories)
-    fold = np.random.default_rng(0).permutation(n) % FOLDS
-    plain = np.zeros((n, K if K > 2 else 1))
+    plain = np.zeros((len(rows.y), K if K > 2 else 1))
     mapped = np.zeros_like(plain)
-    for k in range(min(FOLDS, n)):
-        own = fold == k
+    for k in np.unique(pieces.fold):
+        own = pieces.fold == k
         card = fit_rows(rows.part(~own), settings).scorecard_
         codes = rows.part(own).codes
         if rows.encoder.order == 1:
@@ -400,7 +467,7 @@ def _fold_scores(rows: TrainingRows, settings: Settings) -> tuple[Floats, Floats
         if calibration is not None and not calibration.moves_decisions:
             slope = float(calibration.slope)
         mapped[own] = slope * card.mapped.scores(codes)
-    return plain, mapped
+    return pieces, plain, mapped
 
 
 def _ranking_dual(

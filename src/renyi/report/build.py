@@ -35,14 +35,15 @@ from renyi.encoding.encoder import Encoder
 from renyi.encoding.tuples import NEW, TupleEncoder
 from renyi.exports.integer_card import IntegerScorecard, tables
 from renyi.exports.points import has_weights, unseen_text
+from renyi.fitting.kernel import KernelFit, contains_rows
 from renyi.fitting.record import Fit, of_scorecard
 from renyi.formatting import at_least, capitalised, number_of, number_of_rows
 from renyi.marginals.marginals import Marginals
 from renyi.report import summary
 from renyi.report.page import FEW, FORMAT, VERSION, Report
 from renyi.report.summary import Entry, quoted
-from renyi.rules import decide
-from renyi.scorecard import Scorecard, by_importance
+from renyi.rules import Scorer, decide
+from renyi.scorecard import Scorecard, by_importance, scorer_of
 from renyi.selection import PathResult
 from renyi.solvers.calibration import MARGIN
 from renyi.solvers.metrics import auc, log_losses
@@ -70,7 +71,7 @@ class FittedModel(Protocol):
 
 
 def report(
-    model: Fit | FittedModel | Scorecard,
+    model: Fit | KernelFit | FittedModel | Scorecard,
     marginals: Marginals | None = None,
     *,
     title: str | None = None,
@@ -86,8 +87,13 @@ def report(
     """
     fit = _fit_of(model, marginals)
     own: Certificate = fit.certificate_
-    m = fit.marginals_ if marginals is None else marginals
-    scorecard: Scorecard = fit.scorecard_
+    scorer = scorer_of(fit)
+    if isinstance(fit, KernelFit):
+        m = marginals
+        scorecard = fit.kernel_.main_effects  # single columns only
+    else:
+        m = fit.marginals_ if marginals is None else marginals
+        scorecard = fit.scorecard_
     counted = _counted(fit, own, m, bounds)
     trained = fit.data_digest_
     same = marginals is None or (
@@ -104,7 +110,7 @@ def report(
     by_rows = None
     left_out = fit.left_out_details
     if heldout is not None and tested is not None:
-        by_rows = _heldout(scorecard, tested, *heldout)
+        by_rows = _heldout(scorer, tested, *heldout)
         left_out = None
     if card is None and m is not None:
         card = _integer_card(scorecard, m)
@@ -132,6 +138,7 @@ def report(
         "guarantee": line,
         "findings": summary.findings(errors, tested, classes),
         "notes": [
+            *_contents(fit),
             *summary.notes(own, counted, fit.heldout, tested),
             *_note_on_margins(scorecard),
             *others,
@@ -151,15 +158,20 @@ def report(
         "left_out_rows": left_out,
         "worst": None if bounds is None else _worst(bounds),
     }
+    if isinstance(fit, KernelFit):
+        facts["whatif"] = False  # the page does not contain the rows to compare with
+        facts["every_order"] = {"order_shares": fit.order_shares}
     return Report(facts)
 
 
-def _fit_of(model: Fit | FittedModel | Scorecard, m: Marginals | None) -> Fit:
+def _fit_of(
+    model: Fit | KernelFit | FittedModel | Scorecard, m: Marginals | None
+) -> Fit | KernelFit:
     """Return the record of a model; of a scorecard alone, one with a certificate."""
     if isinstance(model, Scorecard):
         model = of_scorecard(model)
-    fit = model if isinstance(model, Fit) else model.fit_
-    if not fit.made_elsewhere:
+    fit = model if isinstance(model, (Fit, KernelFit)) else model.fit_
+    if isinstance(fit, KernelFit) or not fit.made_elsewhere:
         return fit
     if m is None:
         raise InputError(
@@ -175,6 +187,11 @@ def _note_on_margins(card: Scorecard) -> list[str]:
     if card.calibration is None or card.calibration.kind != MARGIN.kind:
         return []
     return ["The scores are margins: the probabilities shown only keep their order."]
+
+
+def _contents(fit: Fit | KernelFit) -> list[str]:
+    """Return what to know of a model file that contains rows."""
+    return [contains_rows(fit)] if isinstance(fit, KernelFit) else []
 
 
 def _beats_a_coin(c: Certificate) -> bool:
@@ -195,7 +212,10 @@ def about(model: str | None, data: Entry) -> str:
 
 
 def _counted(
-    model: Fit, own: Certificate, m: Marginals | None, bounds: BoundReport | None
+    model: Fit | KernelFit,
+    own: Certificate,
+    m: Marginals | None,
+    bounds: BoundReport | None,
 ) -> Certificate | None:
     """Return the certificate of pair counts, if there are any."""
     if bounds is not None:
@@ -407,11 +427,11 @@ def _data(
     }
 
 
-def _made(model: Fit, own: Certificate) -> dict[str, str]:
+def _made(model: Fit | KernelFit, own: Certificate) -> dict[str, str]:
     """Return the settings of a model, as texts."""
     choice = model.alpha_choice_
-    c = model.scorecard_.calibration
-    if model.made_elsewhere:
+    c = scorer_of(model).calibration
+    if isinstance(model, Fit) and model.made_elsewhere:
         return {
             "renyi": __version__,
             "model": "made elsewhere",
@@ -419,11 +439,15 @@ def _made(model: Fit, own: Certificate) -> dict[str, str]:
             "certificate": own.basis,
         }
     seed = model.settings.random_state
+    order = str(model.settings.order)
+    if isinstance(model, KernelFit):
+        kernel = model.kernel_.kernel
+        order = f"every order ({kernel.form} kernel, rho {kernel.rho:.4g})"
     settings = {
         "renyi": __version__,
         "rule": model.rule,
         "alpha": f"{choice.alpha:.6g} ({choice.method})",
-        "order": str(model.settings.order),
+        "order": order,
         "calibration": "none" if c is None else c.kind,
         "objective": model.settings.objective,
         "class weight": str(model.settings.class_weight or "none"),
@@ -474,7 +498,7 @@ def _path(path: PathResult) -> list[Entry]:
     return steps
 
 
-def _heldout(card: Scorecard, c: Certificate, X: object, y: ArrayLike) -> Entry:
+def _heldout(card: Scorer, c: Certificate, X: object, y: ArrayLike) -> Entry:
     """Return sums over held-out rows; an unknown class has no probability."""
     rows = read_rows(card, X, y)
     K = card.n_classes
@@ -502,7 +526,7 @@ def _heldout(card: Scorecard, c: Certificate, X: object, y: ArrayLike) -> Entry:
     }
 
 
-def _by_class(card: Scorecard, confusion: NDArray[np.int64]) -> list[Entry]:
+def _by_class(card: Scorer, confusion: NDArray[np.int64]) -> list[Entry]:
     """Return the share of the rows of each class that were wrong."""
     totals = confusion.sum(axis=1)
     return [

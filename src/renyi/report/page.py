@@ -281,14 +281,16 @@ def render_report(facts: Entry) -> str:
 
     `renyi.report.build.report` makes them of a model of tables; a report of genotypes
     has the same keys. ``certificate``, ``card``, ``heldout`` and ``worst`` may be None,
-    ``path`` and ``errors`` empty: their parts of the page are then left out.
+    ``path`` and ``errors`` empty: their parts of the page are then left out. So is the
+    panel if ``whatif`` is False.
     """
     sections = [Section(id, title) for id, title in _SECTIONS if facts.get(id, True)]
     most = largest_points(facts["features"])
+    interactive = facts.get("whatif", True)
     return render(
         facts["title"],
         sections,
-        data=page_data(facts, most),
+        data=page_data(facts, most) if interactive else None,
         report=facts,
         view=_view(facts, most),
     )

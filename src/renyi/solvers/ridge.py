@@ -39,7 +39,7 @@ from numpy.typing import NDArray
 
 from renyi.counting.onehot import dense, offsets
 from renyi.counting.sparse_counts import Table, is_sparse
-from renyi.encoding.rows import in_sample
+from renyi.encoding.rows import Pieces, dealt, in_sample
 from renyi.encoding.tuples import Factors
 from renyi.validation import InputError, ParameterError
 
@@ -189,6 +189,24 @@ class Rows:
             of_chosen(self.unit),
         )
 
+    def dealt(self) -> tuple[Rows, Pieces]:
+        """Return copies of the rows, and how they are dealt to folds."""
+        weights, sample_weight = self.both_weights()
+        unit = np.ones(self.n) if self.unit is None else self.unit
+        pieces = dealt(self.codes, self.y, self.sample_weight)
+        places = pieces.places
+        part = weights[places] * pieces.share
+        rows = Rows(
+            self.codes[:, places],
+            self.sizes,
+            self.y[places],
+            self.n_classes,
+            part,
+            sample_weight[places] * pieces.share,
+            np.minimum(unit[places], part),
+        )
+        return rows, pieces
+
     def indicators(self) -> Floats:
         """Return the class indicators; for two classes only the second."""
         if self.n_classes == 2:
@@ -220,6 +238,28 @@ class LeftOut(NamedTuple):
         return np.asarray((self.y[:, None] == classes) - centre - self.scores)
 
     mapped: Floats | None = None  # calibrated scores, by models of other folds
+
+    def of_folds(self, pieces: Pieces, plain: Floats | None, mapped: Floats) -> LeftOut:
+        """Return the rows in pieces, with the scores of models of the other folds.
+
+        `plain` are the scores before calibration, if these replace those of the rows.
+        """
+        assert self.places is not None
+        own = np.full(int(max(pieces.places.max(), self.places.max())) + 1, -1)
+        own[self.places] = np.arange(len(self.places))
+        known = own[pieces.places] >= 0
+        row = own[pieces.places[known]]
+        share = pieces.share[known]
+        return LeftOut(
+            self.scores[row] if plain is None else plain[known],
+            self.y[row],
+            self.weights[row] * share,
+            self.sample_weight[row] * share,
+            self.leverage,
+            self.complete,
+            pieces.places[known],
+            mapped[known],
+        )
 
 
 def leave_out(rows: Rows, scores: Floats, leverage: Floats) -> LeftOut:

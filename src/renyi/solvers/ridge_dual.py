@@ -26,10 +26,10 @@ the range of G. A row of leverage 1 has no left-out residual.
 
 from __future__ import annotations
 
+from math import comb
 from typing import Any, NamedTuple
 
 import numpy as np
-import scipy  # its parts are loaded when they are used
 from numpy.typing import NDArray
 
 from renyi.counting.onehot import (
@@ -128,9 +128,7 @@ def _kernel(rows: Rows, fit_intercept: bool) -> _Kernel:
     else:  # two rows that agree in c columns agree in (c choose order) tuples
         codes, order = rows.factors
         same = agreement(codes, int(codes.max()) + 1).astype(np.intp)
-        G = np.asarray(
-            scipy.special.comb(np.arange(len(codes) + 1), order)[same], np.float64
-        )
+        G = np.array([float(comb(c, order)) for c in range(len(codes) + 1)])[same]
     base = np.full(Y.shape[1], 1 / rows.n_classes)
     if fit_intercept:
         base = share @ Y

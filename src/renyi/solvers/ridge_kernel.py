@@ -51,6 +51,7 @@ import scipy  # its parts are loaded when they are used
 from numpy.typing import NDArray
 
 from renyi.counting.onehot import label_sums, mirror, offsets
+from renyi.encoding.rows import different_rows
 from renyi.limits import check_memory
 from renyi.solvers.ridge import HeldOut, LeftOut, Rows, cholesky, leave_out, left_out
 
@@ -227,13 +228,7 @@ def grouped(rows: Rows) -> tuple[Groups, NDArray[np.intp]]:
     """
     weights, sample_weight = rows.both_weights()
     unit = np.ones(rows.n) if rows.unit is None else rows.unit
-    codes = rows.codes.T
-    if codes.dtype.itemsize > 1:  # bytes in the order of the numbers
-        codes = codes.astype(codes.dtype.newbyteorder(">"))
-    codes = np.ascontiguousarray(codes)
-    width = codes.dtype.itemsize * codes.shape[1]
-    keys = codes.view(np.dtype((np.void, width))).ravel()
-    _, first, group = np.unique(keys, return_index=True, return_inverse=True)
+    first, group = different_rows(rows.codes)
     order = np.lexsort((unit, rows.y, group))
     begins = np.ones(rows.n, bool)
     for key in (group, rows.y, unit):
