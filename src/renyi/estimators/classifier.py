@@ -24,6 +24,7 @@ from renyi.encoding.rows import (
     TrainingRows,
     encoded_rows,
     has_names,
+    merged_rows,
     take_rows,
     target_column,
 )
@@ -32,6 +33,7 @@ from renyi.estimators import model_file
 from renyi.fitting.record import Fit
 from renyi.fitting.settings import ClassWeight, Seed, Settings
 from renyi.fitting.training import fit_counts, fit_rows, uses_rows
+from renyi.marginals.arithmetic import merged_by_classes, to_be_merged
 from renyi.marginals.consistency import class_pairs
 from renyi.marginals.file import DataDigest
 from renyi.marginals.marginals import Marginals, count_rows
@@ -90,8 +92,12 @@ def checked_rows(
 def chosen_encoder(estimator: CountsClassifier) -> Encoder:
     """Return the encoder to fit, from `encoder`, `order` and `interactions`.
 
-    Pairs that are still to be chosen are chosen in the training.
+    Pairs that are still to be chosen are chosen in the training. Bins that are still to
+    be merged are merged before there are tuples.
     """
+    encoder = estimator.encoder
+    if encoder is not None and not encoder.columns and encoder.unfitted.is_fine:
+        return encoder.unfitted
     order = getattr(estimator, "order", 1)
     pairs = getattr(estimator, "interactions", None)
     if isinstance(pairs, (str, numbers.Integral)):
@@ -101,7 +107,61 @@ def chosen_encoder(estimator: CountsClassifier) -> Encoder:
     return estimator.encoder or Encoder()
 
 
-class CountsClassifier(ClassifierMixin, BaseEstimator):
+class WithEncoder(BaseEstimator):
+    """An estimator whose encoder has parameters of its own, such as ``encoder__bins``.
+
+    An encoder cannot change. So `set_params` puts another one in its place, which
+    learns the columns anew if they depend on what changed.
+    """
+
+    encoder: Encoder | None = None
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Return the parameters, with `deep` those of the encoder as well."""
+        params: dict[str, Any] = super().get_params(deep)
+        encoder = Encoder() if self.encoder is None else self.encoder
+        if deep and isinstance(encoder, Encoder):
+            for name in _ENCODER_SETTINGS:
+                params[f"{_OF_ENCODER}{name}"] = getattr(encoder, name)
+        return params
+
+    def set_params(self, **params: Any) -> Self:
+        """Set parameters; those of the encoder are ``encoder__bins`` and the like."""
+        changes = {
+            name.removeprefix(_OF_ENCODER): params.pop(name)
+            for name in [*params]
+            if name.startswith(_OF_ENCODER)
+        }
+        super().set_params(**params)
+        if changes:
+            self.encoder = _with_settings(self.encoder, changes)
+        return self
+
+
+_OF_ENCODER = "encoder__"
+_ENCODER_SETTINGS = [name for name in Encoder.__dataclass_fields__ if name != "columns"]
+
+
+def _with_settings(encoder: Encoder | None, changes: dict[str, Any]) -> Encoder | None:
+    """Return the encoder with other settings."""
+    for name in changes:
+        if name not in _ENCODER_SETTINGS:
+            raise ValueError(
+                f"Invalid parameter {name!r} for the encoder. Valid parameters are: "
+                f"{_ENCODER_SETTINGS!r}."
+            )
+    before = Encoder() if encoder is None else encoder
+    if not isinstance(before, Encoder):
+        raise TypeError(f"encoder must be an Encoder, not a {type(before).__name__}.")
+    after = replace(before, **changes)
+    if after == before:
+        return encoder
+    if replace(after, unseen=before.unseen) != before:
+        after = after.unfitted
+    return after
+
+
+class CountsClassifier(ClassifierMixin, WithEncoder):
     """Base class for the classifiers that are trained from pair counts.
 
     A subclass defines `_train(m)`, which stores the fitted attributes, and `predict`,
@@ -110,7 +170,6 @@ class CountsClassifier(ClassifierMixin, BaseEstimator):
     """
 
     _class_conditional = False  # whether it needs the pairs within each class
-    encoder: Encoder | None = None
 
     def _check_parameters(self) -> None:
         """Check the parameters, before any data is read."""
@@ -186,11 +245,12 @@ class CountsClassifier(ClassifierMixin, BaseEstimator):
                 "with Marginals.from_data, or use fit."
             )
         self._check_parameters()
-        self._train_on_counts(m)
+        self._train_on_counts(to_be_merged(m, self.encoder))
         return self
 
     def _train_on_rows(self, rows: TrainingRows) -> None:
         """Learn from rows: by default from their pair counts alone."""
+        rows = merged_rows(rows)
         self._learn(count_rows(rows, self._class_pairs_reason() is not None))
 
     def _train_on_counts(self, m: Marginals) -> None:
@@ -200,7 +260,7 @@ class CountsClassifier(ClassifierMixin, BaseEstimator):
         if reason is not None:
             class_pairs(m, reason)
         self._take_columns(m)
-        self._learn(m)
+        self._learn(merged_by_classes(m))
 
     def _learn(self, m: Marginals) -> None:
         self._train(m)
@@ -319,6 +379,10 @@ None, default="auto"
         How alpha was chosen, with the error to expect on new rows.
     scorecard_ : Scorecard
         The model as a table of points.
+    feature_importances_ : ndarray of shape (n_features_in_,)
+        Standard deviation of each column's points over the training rows, as a share
+        of their sum; of several classes the root of the summed variances. Columns of
+        a pair share its importance equally.
     certificate_ : Certificate
         The guarantee of the model; computed at the first access.
     marginals_ : Marginals or None
@@ -460,6 +524,12 @@ None, default="auto"
                 interactions=settings.interactions,
             )
         rows = self._encoded_block(X, y, classes, sample_weight, first)
+        if rows.encoder.is_fine:
+            raise InputError(
+                "Blocks of rows cannot be added with {binning}, which would merge "
+                "other bins for each: fit all rows, or give a trained encoder.",
+                binning="supervised",
+            )
         if not first:
             earlier = self._blocks
             if not isinstance(earlier, TrainingRows):
@@ -573,6 +643,11 @@ None, default="auto"
         """The model as a table of points."""
         check_is_fitted(self)
         return self.fit_.scorecard_
+
+    @property
+    def feature_importances_(self) -> Floats:
+        """Importance of each column: how far its points spread, as a share."""
+        return self.scorecard_.mapped.column_importances
 
     @property
     def certificate_(self) -> Certificate:
@@ -816,7 +891,7 @@ def classifier_of(
     """
     clf.set_params(**{name: getattr(fit.settings, name) for name in _SETTINGS})
     if clf.encoder is None:
-        clf.encoder = fit.encoder_.single.settings()
+        clf.encoder = fit.encoder_.single.unfitted
     clf.classes_ = fit.classes_ if classes is None else classes
     clf._take_names(fit.encoder_.input_names, fit.named)
     clf._store(fit)

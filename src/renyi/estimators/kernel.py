@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.base import ClassifierMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from renyi.certificates.left_out import error_interval
@@ -20,7 +20,11 @@ from renyi.encoding.arrays import as_table
 from renyi.encoding.encoder import Encoder
 from renyi.encoding.rows import encoded_rows
 from renyi.estimators import model_file
-from renyi.estimators.classifier import checked_rows, with_accepted_input
+from renyi.estimators.classifier import (
+    WithEncoder,
+    checked_rows,
+    with_accepted_input,
+)
 from renyi.fitting.kernel import KernelCard, KernelFit, KernelSettings, fit_kernel
 from renyi.fitting.settings import ClassWeight, Seed
 from renyi.marginals.file import DataDigest
@@ -35,7 +39,7 @@ if TYPE_CHECKING:
 Floats = NDArray[np.float64]
 
 
-class KernelRenyiClassifier(ClassifierMixin, BaseEstimator):
+class KernelRenyiClassifier(ClassifierMixin, WithEncoder):
     r"""Classify categorical data by single columns, pairs, triples and so on at once.
 
     Use it where columns interact: it is often as accurate as boosted trees. It is ridge
@@ -84,6 +88,9 @@ class KernelRenyiClassifier(ClassifierMixin, BaseEstimator):
         that of independent columns.
     main_effects_ : DataFrame
         What single columns contribute: a table of points.
+    feature_importances_ : ndarray of shape (n_features_in_,)
+        Standard deviation of the points of `main_effects_` over the training rows, as
+        a share of their sum. What columns do together is not in it.
     certificate_ : Certificate
         The error to expect and the baselines; without a guarantee.
     alpha_choice_ : AlphaChoice
@@ -241,6 +248,11 @@ class KernelRenyiClassifier(ClassifierMixin, BaseEstimator):
         """What single columns contribute, as a table of points."""
         return self.kernel_.main_effects.frame()
 
+    @property
+    def feature_importances_(self) -> Floats:
+        """Importance of each column alone: how far its points spread, as a share."""
+        return self.kernel_.main_effects.mapped.column_importances
+
     # ---- prediction
 
     def _codes(self, X: Any) -> NDArray[Any]:
@@ -374,7 +386,7 @@ def kernel_classifier_of(
     """Store a trained model and its settings in a classifier, and return that."""
     clf.set_params(**{name: getattr(fit.settings, name) for name in _SETTINGS})
     names = fit.encoder_.input_names
-    clf.encoder = fit.encoder_.settings()
+    clf.encoder = fit.encoder_.unfitted
     clf.classes_ = fit.classes_
     clf.n_features_in_ = len(names)
     if fit.named:
