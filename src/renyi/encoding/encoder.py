@@ -96,8 +96,8 @@ class Encoder:
     binning : {"quantile", "supervised"}, default="quantile"
         "supervised" chooses the edges by the classes. `fit` makes up to 64 fine
         quantile bins. Training then merges neighbours into at most `bins`, those of
-        least squared error, each with at least 5 % of the rows. Edges that a dict gives
-        stay. A trained model's encoder has "merged" here.
+        least squared error, each with at least 20 rows, or 5 % of fewer than 400. Edges
+        that a dict gives stay. A trained model's encoder has "merged" here.
     monotone : dict or sequence of names, optional
         Columns over whose merged bins the share of the second of two classes rises
         ("increasing") or falls ("decreasing"), as in ``{"age": "increasing"}``; of
@@ -217,7 +217,7 @@ class Encoder:
 
     @property
     def binned_names(self) -> frozenset[str]:
-        """Names of the columns whose bins the settings speak of: they are numeric."""
+        """Names of the columns with separate settings of bins: they are numeric."""
         return frozenset([*self._own_bins, *dict(self.monotone)])
 
     def wanted_bins(self, name: str) -> Bins:

@@ -12,8 +12,8 @@ merge of least squared error maximises
 
 It has at most k bins, each with a smallest share of the rows. It is found exactly, by
 dynamic programming over the last bin, and of equally good ones it has the fewest bins.
-If the share of the second of two classes must rise, or fall, from bin to bin, a last
-bin only follows those whose share is at most, or at least, its own.
+The share of the second of two classes may have to rise from bin to bin. A last bin then
+only follows bins of at most its share; if the share has to fall, of at least its share.
 """
 
 from __future__ import annotations
@@ -32,8 +32,9 @@ from renyi.validation import ParameterError
 Floats = NDArray[np.float64]
 Tables = list[NDArray[np.float64] | None]
 
+LEAST_ROWS = 20
 LEAST_SHARE = 0.05
-"""Smallest share of the rows in a merged bin, or half an equal share if less."""
+"""Rows in a merged bin at least, if they are no larger share of all rows than that."""
 
 _DIGITS = 12  # of the gain of one bin, so that it is the same on every input path
 _TIE = 1e-10  # gains of whole merges that differ by less are equal
@@ -164,7 +165,7 @@ def _merged(
     counts = table[: len(edges) + 1]
     total = float(counts.sum())
     most = default_bins(total) if isinstance(wanted, str) else wanted
-    least = total * min(LEAST_SHARE, 1 / (2 * most))
+    least = min(LEAST_ROWS, LEAST_SHARE * total, total / (2 * most))
     if direction is not None and counts.shape[1] != 2:
         raise ParameterError(
             "monotone",

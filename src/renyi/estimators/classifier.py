@@ -108,7 +108,7 @@ def chosen_encoder(estimator: CountsClassifier) -> Encoder:
 
 
 class WithEncoder(BaseEstimator):
-    """An estimator whose encoder has parameters of its own, such as ``encoder__bins``.
+    """An estimator with the parameters of its encoder, such as ``encoder__bins``.
 
     An encoder cannot change. So `set_params` puts another one in its place, which
     learns the columns anew if they depend on what changed.
