@@ -95,6 +95,26 @@ def test_the_classes_choose_the_bins(good: Callable[..., Done]) -> None:
     assert shared.categories["age"] == clf.encoder_.categories["age"]
 
 
+def test_streams_and_rows_have_the_same_bins(tmp_path: Path) -> None:
+    frame = people()
+    frame.to_csv(tmp_path / "p.csv", index=False)
+    frame.to_parquet(tmp_path / "p.parquet")
+    X, y = frame.drop(columns="y"), frame["y"]
+    for encoder in (
+        renyi.Encoder(bins={"age": [30, 60], "few": [4], "dose": [0.5, 1]}),
+        renyi.Encoder(binning="supervised", bins={"few": 3}, monotone=["dose"]),
+        renyi.RenyiClassifier(encoder=renyi.Encoder(binning="supervised"))
+        .fit(X, y)
+        .encoder_.settings(),
+    ):
+        rows = renyi.Marginals.from_data(X, y, encoder=encoder)
+        for name in ("p.csv", "p.parquet"):
+            m = renyi.Marginals.from_file(tmp_path / name, target="y", encoder=encoder)
+            assert m == rows and m.settings == rows.settings
+        m = renyi.Marginals.from_arrow(frame, target="y", encoder=encoder)
+        assert m == rows and m.settings == rows.settings
+
+
 def test_of_many_rows_the_counts_are_of_merged_bins(
     good: Callable[..., Done], monkeypatch: object
 ) -> None:

@@ -233,6 +233,14 @@ def test_tuples_are_of_merged_bins():
     rows = RenyiClassifier(order=2, encoder=SUPERVISED, alpha=0.1, calibration=None)
     counts = RenyiClassifier(order=2, alpha=0.1, calibration=None).fit_marginals(m)
     np.testing.assert_allclose(rows.fit(X, y).z_, counts.z_, atol=1e-12)
+    # However the encoder came to ask for it.
+    fitted = SUPERVISED.fit(X)
+    model = rows.encoder_.single.settings()
+    for encoder in (fitted, model):
+        again = Marginals.from_data(X, y, order=2, encoder=encoder)
+        assert again == m
+        other = RenyiClassifier(order=2, encoder=encoder, alpha=0.1, calibration=None)
+        np.testing.assert_allclose(other.fit(X, y).z_, counts.z_, atol=1e-12)
     with pytest.raises(ValueError, match="the marginals count tuples of columns"):
         rows.fit_marginals(Marginals.from_data(X, y, order=2))
 

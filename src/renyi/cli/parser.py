@@ -28,6 +28,10 @@ _SOURCE = f"a table ({suffixes.TABLES}), pair counts (.renyi) or a bundled name"
 _TABLES = (
     f"tables ({suffixes.TABLES}), patterns ('v*.csv'), Parquet folders, a bundled name"
 )
+_SHORT = (  # the help of fit is to fit a screen
+    f"tables ({suffixes.TABLES}), 'v*.csv', folders, a bundled name, a database (file, "
+    "or postgresql://…), pair counts"
+)
 _DATABASE = "with --table a database (file, or postgresql://…)"
 WRITTEN = (".csv", ".csv.gz", ".parquet")  # file endings of predictions
 PICTURE = (".svg", ".png", ".pdf")
@@ -127,7 +131,7 @@ columns:
 --numeric COL ...  columns of numbers, to cut into bins
 --categorical COL ...  columns of labels, even if numbers
 --missing CODE ...  cells that mean missing (so do ? and '')
---bins N  bins of a numeric column, or age=18,30,65
+--bins N  bins of a number (default auto), or age=30,60
 --min-count N  merge labels on fewer rows than N
 --memory SIZE
 """
@@ -143,7 +147,7 @@ _WITHIN = "--class-conditional  also count the pairs within each class"
 # ---- commands
 
 _FIT = f"""train a classifier and certify it
-[FILE ...]  {_TABLES}, a database, or pair counts
+[FILE ...]  {_SHORT}
 --target COL
 --out PREFIX
 --marginals  write PREFIX.renyi (default: below {SMALL / 1e6:.0f} MB)

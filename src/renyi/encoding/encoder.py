@@ -211,6 +211,11 @@ class Encoder:
         return self.with_columns(Columns.of([]), binning)
 
     @property
+    def fresh(self) -> Encoder:
+        """The encoder; without columns, the settings from which they are learned."""
+        return self if self.columns else self.unfitted
+
+    @property
     def _own_bins(self) -> dict[str, Bins]:
         """Bins of the columns that have their own number of bins, or edges."""
         return dict(self.bins) if isinstance(self.bins, tuple) else {}
@@ -252,8 +257,8 @@ class Encoder:
         looks like an identifier is an error, unless `refuse_identifiers` is False: in a
         block of a larger table, labels may be all different by chance.
         """
-        if not self.columns and self.binning == MERGED:
-            return self.unfitted.fit_transform(
+        if self.fresh != self:
+            return self.fresh.fit_transform(
                 X, sample_weight, refuse_identifiers=refuse_identifiers
             )
         known = {column.name: column.levels for column in self.columns}
@@ -378,11 +383,11 @@ class Encoder:
         """Return which of these columns are numbers; None means by their type."""
         if self.columns:
             return self.columns.numeric_names
-        known = frozenset(names)
         chosen = () if isinstance(self.numeric, str) else self.numeric
         monotone = dict(self.monotone)
         named = {"numeric": chosen, "bins": self._own_bins, "monotone": monotone}
         for setting, wanted in named.items():
+            known = frozenset(names) if wanted else frozenset()
             for name in wanted:
                 if name not in known:
                     raise ParameterError(
@@ -564,11 +569,11 @@ def _pairs(setting: str, named: Named) -> list[tuple[str, Any]]:
 
 def _checked_monotone(monotone: Named | None) -> Named:
     """Return the columns with a direction as pairs; raise ParameterError if wrong."""
-    if isinstance(monotone, str):
+    listed = () if monotone is None else monotone
+    if isinstance(listed, str) or not isinstance(listed, (Mapping, Sequence)):
         raise ParameterError(
             "monotone", f"must be a list or a dict of columns, not {monotone!r}."
         )
-    listed = monotone or ()
     if not isinstance(listed, Mapping):
         listed = [(name, "auto") if isinstance(name, str) else name for name in listed]
     pairs = sorted(_pairs("monotone", listed))

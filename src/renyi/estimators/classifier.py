@@ -96,8 +96,8 @@ def chosen_encoder(estimator: CountsClassifier) -> Encoder:
     be merged are merged before there are tuples.
     """
     encoder = estimator.encoder
-    if encoder is not None and not encoder.columns and encoder.unfitted.is_fine:
-        return encoder.unfitted
+    if encoder is not None and encoder.fresh.is_fine:
+        return encoder.fresh
     order = getattr(estimator, "order", 1)
     pairs = getattr(estimator, "interactions", None)
     if isinstance(pairs, (str, numbers.Integral)):

@@ -214,7 +214,7 @@ def merged_by_classes(m: Marginals) -> Marginals:
 
 def to_be_merged(m: Marginals, encoder: Encoder | None) -> Marginals:
     """Return marginals that ask for merged bins, if an unfitted encoder does."""
-    if encoder is None or encoder.columns or not encoder.unfitted.is_fine:
+    if encoder is None or encoder.columns or not encoder.fresh.is_fine:
         return m
     if m.order > 1:
         raise InputError(
@@ -222,9 +222,11 @@ def to_be_merged(m: Marginals, encoder: Encoder | None) -> Marginals:
             "of columns: count them with this setting.",
             binning="supervised",
         )
-    wanted = encoder.unfitted
     settings = dataclasses.replace(
-        m.settings, binning=wanted.binning, bins=wanted.bins, monotone=wanted.monotone
+        m.settings,
+        binning=encoder.fresh.binning,
+        bins=encoder.bins,
+        monotone=encoder.monotone,
     )
     return dataclasses.replace(m, settings=settings)
 

@@ -264,11 +264,12 @@ class Marginals:
 
         Examples
         --------
+        >>> import pandas as pd
         >>> import renyi
+        >>> X = pd.DataFrame({"age": [12, 25, 40, 41, 70]})
+        >>> y = ["n", "n", "p", "p", "n"]
         >>> encoder = renyi.Encoder(bins={"age": [18, 30, 65]})
-        >>> X = {"age": [12, 25, 40, 41, 70]}
-        >>> m = renyi.Marginals.from_data(
-        ...     pd.DataFrame(X), ["n", "n", "p", "p", "n"], encoder=encoder)
+        >>> m = renyi.Marginals.from_data(X, y, encoder=encoder)
         >>> m.coarsen({"age": [30]}).block("age", "y")
         y            n  p
         age
@@ -377,10 +378,9 @@ class Marginals:
             ``interactions=[("age", "sex")]``.
         """
         tuples = encoder_of_order(encoder, order, interactions)
-        fine = tuples.order > 1 and tuples.is_fine and not tuples.single.columns
-        rows = coded_rows(
-            X, y, target, tuples.single if fine else tuples, sample_weight
-        )
+        first = tuples.single.fresh
+        fine = tuples.order > 1 and first.is_fine
+        rows = coded_rows(X, y, target, first if fine else tuples, sample_weight)
         if fine:  # tuples of merged bins
             rows = in_tuples(rows, order, interactions)
         return count_rows(rows, class_conditional)

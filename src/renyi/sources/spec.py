@@ -124,7 +124,7 @@ class CountSpec:
         features = [name for name in names if name not in (target, weight)]
         check_features(features, target)
         known = {column.name: column.levels for column in encoder.columns}
-        settings = encoder.settings() if known else encoder.unfitted
+        settings = encoder.fresh.settings()
         if known:
             there = {*features}
             features = list(known)
