@@ -32,6 +32,7 @@ from renyi.counting.onehot import (
 from renyi.encoding import recoding
 from renyi.encoding.columns import Label
 from renyi.encoding.encoder import Encoder
+from renyi.encoding.tuples import TupleEncoder
 from renyi.files import Sink, read_json, valid, write_json
 from renyi.formatting import listed
 from renyi.rules import Scorer
@@ -383,6 +384,23 @@ class Scorecard(Scorer):
         off = (self._points - np.repeat(self.mean_points, sizes, axis=0)) ** 2
         spread = np.add.reduceat(weights * off.sum(axis=1), starts)
         return _frozen(np.sqrt(spread / np.add.reduceat(weights, starts)))
+
+    @property
+    def column_importances(self) -> Floats:
+        """Importance of each column of the table, as shares of their sum.
+
+        Columns of one feature share its importance equally. All are 0 if no feature
+        has any.
+        """
+        own = self.importance
+        encoder = self.encoder
+        if isinstance(encoder, TupleEncoder):
+            features = own
+            own = np.zeros(len(encoder.base))
+            for members, value in zip(encoder.members, features, strict=True):
+                own[[*members]] += value / len(members)
+        total = float(own.sum())
+        return own / total if total > 0 else np.zeros(len(own))
 
     def frame(self) -> pd.DataFrame:
         """Return the table of all points, the most important features first.

@@ -28,15 +28,24 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from renyi.certificates.text import SELECTED
+from renyi.certificates.text import MERGED_BINS, SELECTED
 from renyi.correlation import hgr_lower_bound
+from renyi.counting.sparse_counts import dense
 from renyi.encoding.encoder import Encoder
-from renyi.encoding.rows import TrainingRows, has_names
+from renyi.encoding.rows import TrainingRows, has_names, in_tuples, merged_rows
+from renyi.encoding.rules import class_array
 from renyi.encoding.tuples import TupleEncoder, features_text
 from renyi.fitting.record import Fit
-from renyi.fitting.settings import Seed, Settings
-from renyi.fitting.training import check_counts, fit_counts, fit_rows
+from renyi.fitting.settings import ClassWeight, Seed, Settings
+from renyi.fitting.training import (
+    check_counts,
+    fit_counts,
+    fit_rows,
+    weighed_pairs,
+    weighed_rows,
+)
 from renyi.formatting import rounded_up
+from renyi.marginals.arithmetic import merged_by_classes
 from renyi.marginals.marginals import Marginals
 from renyi.robust.brier_risk import theta
 from renyi.rules import check_rule, random_of, row_keys
@@ -108,6 +117,7 @@ class SelectionSettings:
     tol: float = TOL
     max_passes: int = MAX_PASSES
     random_state: Seed = 0
+    class_weight: ClassWeight = None
 
     def __post_init__(self) -> None:
         """Raise ValueError if a parameter is not valid."""
@@ -148,6 +158,13 @@ class SelectionSettings:
                 f"{named[0]} and {named[1]} cannot be combined: each of them says how "
                 "many features to select."
             )
+        if self.class_weight is not None and self.max_error is not None:
+            raise InputError(
+                "{max_error} is certified for the classes as they are, and "
+                "{class_weight} selects for others: leave one of them out.",
+                max_error=self.max_error,
+                class_weight=self.class_weight,
+            )
 
     def refit_settings(self, n_classes: int, has_rows: bool) -> Settings:
         """Return the settings of the refit."""
@@ -160,6 +177,7 @@ class SelectionSettings:
             alpha=self.refit_alpha,
             rule=self.rule,
             fit_intercept=self.fit_intercept,
+            class_weight=self.class_weight,
             random_state=self.random_state,
             calibration=calibration,
         )
@@ -202,12 +220,19 @@ Refit = Callable[[Places], Fit]
 
 def select_rows(rows: TrainingRows, settings: SelectionSettings) -> Selection:
     """Select features by encoded rows, and refit on them."""
+    if rows.encoder.is_fine:
+        merged = merged_rows(rows)
+        if settings.order > 1:
+            merged = in_tuples(merged, settings.order)
+        return _of_merged_bins(select_rows(merged, settings))
     sizes = rows.encoder.columns.sizes
     K = len(rows.target.categories)
-    problem = RowsProblem(
-        rows.codes, sizes, rows.y, K, rows.sample_weight, settings.fit_intercept
-    )
     model = settings.refit_settings(K, has_rows=True)
+    classes = class_array(rows.target.categories)
+    weighed = weighed_rows(rows, model, classes)
+    problem = RowsProblem(
+        rows.codes, sizes, rows.y, K, weighed.weights, settings.fit_intercept
+    )
 
     def refit(places: Places) -> Fit:
         encoder = _part_of(rows.encoder, places)
@@ -215,11 +240,14 @@ def select_rows(rows: TrainingRows, settings: SelectionSettings) -> Selection:
 
     form = _FORMS[settings.method]
     chooser = form(cheaper_form(problem), problem, rows.encoder, refit, settings)
+    chooser.sample_weight = rows.sample_weight
     return chooser.selection()
 
 
 def select_counts(m: Marginals, settings: SelectionSettings) -> Selection:
     """Select features by pair counts, and refit on them."""
+    if m.settings.is_fine:
+        return _of_merged_bins(select_counts(merged_by_classes(m), settings))
     model = settings.refit_settings(len(m.classes), has_rows=False)
     if m.interactions is not None:
         raise ValueError(
@@ -236,15 +264,33 @@ def select_counts(m: Marginals, settings: SelectionSettings) -> Selection:
         fit = fit_counts(replace(part, settings=encoder), model)
         return replace(fit, named=has_names(m.encoder))
 
-    problem = counts_problem(m, settings.fit_intercept)
+    problem = _problem_of_counts(m, model)
     chooser = _FORMS[settings.method](problem, None, m.encoder, refit, settings)
     return chooser.selection()
+
+
+def _problem_of_counts(m: Marginals, model: Settings) -> CountsProblem:
+    """Return the l1,∞ problem of marginals, with the classes weighted as in a model."""
+    if model.class_weight is None:
+        return counts_problem(m, model.fit_intercept)
+    counts = m.class_probabilities * m.n
+    factor = model.class_factors(class_array(m.classes), counts)
+    Q, F, priors = weighed_pairs(m, factor)
+    sizes = m.encoder.columns.sizes
+    return CountsProblem(dense(Q), F, priors, sizes, m.n, model.fit_intercept)
+
+
+def _of_merged_bins(selection: Selection) -> Selection:
+    """Return a selection, with the note that the same rows merged the bins."""
+    notes = (*selection.fit.notes, ("merged-bins", MERGED_BINS))
+    return replace(selection, fit=replace(selection.fit, notes=notes))
 
 
 class _Chooser(ABC):
     """The choice of features of one problem; `path` is extended if necessary."""
 
     path: PathResult
+    sample_weight: Floats | None = None  # of the rows, without weights of classes
 
     def __init__(
         self,
@@ -303,8 +349,19 @@ class _Chooser(ABC):
             return self._first(settings.n_features)
         if self.rows is None:
             return self._first(self._by_gcv())
-        folds = assign_folds(self.rows, settings.n_folds, settings.random_state)
-        return self._by_folds(folds)
+        return self._by_folds(self._folds(self.rows))
+
+    def _folds(self, rows: RowsProblem) -> Floats:
+        """Return the weight of every row in every fold, the class's weight included."""
+        settings = self.settings
+        if settings.class_weight is None:
+            return assign_folds(rows, settings.n_folds, settings.random_state)
+        own = self.sample_weight
+        plain = RowsProblem(rows.codes, rows.sizes, rows.y, rows.n_classes, own)
+        folds = assign_folds(plain, settings.n_folds, settings.random_state)
+        ones = 1.0 if own is None else own
+        assert rows.sample_weight is not None
+        return folds * (rows.sample_weight / ones)
 
     def _first(self, k: int) -> tuple[Places, float]:
         """Return the first features in order of entry, and the penalty."""

@@ -281,6 +281,24 @@ def test_a_block_of_a_larger_table_may_look_like_identifiers():
         ({"bins": 2.5}, "bins must be .auto. or a whole number"),
         ({"bins": float("inf")}, "bins must be .auto. or a whole number"),
         ({"bins": True}, "bins must be .auto. or a whole number"),
+        ({"bins": [3]}, "bins must be a dict of columns"),
+        ({"bins": {"age": 1}}, "bins gives column 'age' 1: give a number of bins"),
+        ({"bins": {"age": "few"}}, "bins gives column 'age' 'few': give a number"),
+        ({"bins": {"age": []}}, "each must be a finite number, and there must be"),
+        ({"bins": {"age": [1, float("nan")]}}, "'age' the edges .1, nan.: each must"),
+        ({"bins": {"age": [1, 10**400]}}, "each must be a finite number"),
+        ({"bins": {"age": ["x"]}}, "each must be a finite number"),
+        ({"bins": {"age": [30, 18]}}, "'age' the edges .30, 18., which do not rise"),
+        ({"bins": {"age": [18, 18]}}, "which do not rise: sort them, each once"),
+        ({"binning": "tree"}, "binning must be 'quantile' or 'supervised', not 'tree'"),
+        ({"monotone": ["age"]}, "use binning='supervised' with a monotone column"),
+        ({"binning": "supervised", "monotone": "age"}, "must be a list or a dict"),
+        ({"binning": "supervised", "monotone": 5}, "must be a list or a dict"),
+        ({"binning": "supervised", "monotone": [1]}, "must be a dict of columns"),
+        (
+            {"binning": "supervised", "monotone": {"age": "up"}},
+            "monotone gives column 'age' the direction 'up': it must be 'increasing'",
+        ),
         ({"missing": "NA"}, "missing must be a sequence"),
         ({"numeric": "age"}, "numeric must be 'auto' or a sequence"),
     ],
@@ -288,6 +306,50 @@ def test_a_block_of_a_larger_table_may_look_like_identifiers():
 def test_settings_are_checked(settings, words):
     with pytest.raises(ValueError, match=words):
         Encoder(**settings)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"bins": {"age": [18, 30.5]}},
+        {"bins": {"b": 4, "age": np.array([18, 30])}},
+        {"bins": {"age": "auto"}, "binning": "supervised"},
+        {"binning": "supervised", "monotone": ["b", "age"]},
+        {"binning": "supervised", "monotone": {"age": "decreasing"}},
+    ],
+)
+def test_settings_of_single_columns_have_a_plain_form(settings):
+    encoder = Encoder(**settings)
+    text = json.dumps(encoder.to_dict())
+    again = Encoder.from_dict(json.loads(text))
+    assert again == encoder and hash(again) == hash(encoder)
+    assert {"binning", "monotone"}.isdisjoint(Encoder().to_dict())
+
+
+def test_edges_of_a_column():
+    X = pd.DataFrame(
+        {"age": [17, 18, 30, 65], "few": [1, 2, 1, 2], "v": [0.5, 1, 2, 3]}
+    )
+    encoder = Encoder(bins={"age": [18, 30], "few": [2], "v": [1, 2.5]}).fit(X)
+    assert encoder.categories == {
+        "age": ("up to 17", "18 to 29", "30 and more"),
+        "few": ("up to 1", "2 and more"),
+        "v": ("below 1", "from 1 below 2.5", "from 2.5"),
+    }
+    assert encoder.transform(X).tolist() == [[0, 1, 2, 2], [0, 1, 0, 1], [0, 1, 1, 2]]
+    new = pd.DataFrame({"age": [None, 1000], "few": [-1, 9], "v": [np.nan, np.inf]})
+    assert encoder.transform(new).tolist() == [[3, 2], [0, 1], [3, 2]]
+    halves = Encoder(bins={"age": [18.5]}).fit(X).categories["age"]
+    assert halves == ("below 18.5", "from 18.5")
+    with pytest.raises(ValueError, match="bins names 'old', which is not a column"):
+        Encoder(bins={"old": [1]}).fit(X)
+    text = X.assign(age=["a", "b", "a", "b"])
+    with pytest.raises(ValueError, match="'age' is numeric but holds 'a'"):
+        Encoder(bins={"age": [18]}).fit(text)
+    # Texts of numbers, and columns that would be labels.
+    figures = X.assign(age=["17", "18", "30", "65"])
+    own = Encoder(bins={"age": [18, 30]}, numeric=["v"])
+    assert own.fit(figures).categories["age"] == encoder.categories["age"]
 
 
 @pytest.mark.parametrize(

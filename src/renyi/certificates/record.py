@@ -30,6 +30,7 @@ WarningCode = Literal[
     "class-conditional",
     "sample-weight",
     "selected-features",
+    "merged-bins",
     "no-left-out",
     "training-rows",
     "shared-bins",
@@ -200,9 +201,9 @@ class Certificate:
         each on the rows of the other; None from marginals alone, and `of_rule`.
     warning_codes : tuple of str
         What kind each of the `warnings` is: "few-rows", "optimistic", "class-weight",
-        "class-conditional", "sample-weight", "selected-features", "no-left-out",
-        "training-rows", "shared-bins", "unknown-class", "folds", "scale-free",
-        "landmarks", "order" or "other".
+        "class-conditional", "sample-weight", "selected-features", "merged-bins",
+        "no-left-out", "training-rows", "shared-bins", "unknown-class", "folds",
+        "scale-free", "landmarks", "order" or "other".
     auc : float or None
         Two classes: lower bound on the area under the ROC curve, for every population
         with these pair counts, after any change of the classes' shares. The area is the

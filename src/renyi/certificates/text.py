@@ -50,6 +50,15 @@ FOLDS_OF_PAIRS = (
     "the error to expect is by ten-fold cross-validation, with as many pairs of "
     "columns chosen anew in each fold: the same rows chose the pairs."
 )
+FOLDS_OF_BINS = (
+    "the error to expect is by ten-fold cross-validation, with bins merged anew in "
+    "each fold: the classes of the same rows merged the bins."
+)
+MERGED_BINS = (
+    "the classes of the same rows merged the bins, which the estimate for new rows "
+    "does not account for: expect slightly more errors. The guarantee is for the pair "
+    "counts of the merged bins."
+)
 CLASS_PAIRS = (
     "the bounds are for populations that also have these pairs of columns within each "
     "class."

@@ -20,7 +20,7 @@ from renyi import __version__
 from renyi.certificates.error_table import ErrorTable, error_table
 from renyi.certificates.left_out import error_interval
 from renyi.certificates.record import EVERY_ORDER, Certificate
-from renyi.certificates.text import detail_lines
+from renyi.certificates.text import MERGED_BINS, detail_lines
 from renyi.certificates.three_lines import Advice, quoted, three_lines
 from renyi.certification import Warned, certify_heldout
 from renyi.cli import every_order, inputs, notes, output, streams
@@ -31,7 +31,7 @@ from renyi.cli.streams import CodedRows
 from renyi.counting.onehot import offsets
 from renyi.counting.pair_counts import table_bytes
 from renyi.encoding.columns import label_text
-from renyi.encoding.rows import TrainingRows
+from renyi.encoding.rows import SAMPLE, TrainingRows
 from renyi.estimators.model_file import AnyFit
 from renyi.files import MARGINALS, same_file
 from renyi.fitting.kernel import KernelFit
@@ -186,6 +186,8 @@ class ModelLearner:
     def on_rows(self, rows: CodedRows) -> tuple[Fit, TrainingRows | None]:
         """Train on the rows where they contain more than counts, else on a sample."""
         settings = self.settings
+        if rows.encoder.is_fine:
+            return self._on_fine_rows(rows)
         order = settings.tuple_order
         if order > 1 or settings.pairs is not None:
             tuples = rows.in_tuples(order, settings.pairs)
@@ -213,6 +215,22 @@ class ModelLearner:
         )
         return fit, None
 
+    def _on_fine_rows(self, rows: CodedRows) -> tuple[Fit, TrainingRows | None]:
+        """Train on bins that are merged by the classes; folds merge those of few rows.
+
+        Tuples of columns need all rows in memory.
+        """
+        settings = self.settings
+        chosen = settings.chooses_order or settings.interactions is not None
+        several = chosen or settings.tuple_order > 1
+        if several or rows.n <= SAMPLE:
+            joined = rows.joined()
+            fit = fit_rows(joined, settings)
+            return fit, joined.in_features(fit.encoder_)
+        fit, block = self.on_rows(rows.merged())
+        notes = (*fit.notes, ("merged-bins", MERGED_BINS))
+        return dataclasses.replace(fit, notes=notes), block
+
     def on_counts(self, m: Marginals) -> Fit:
         """Train on counts, of whatever order they are."""
         if self.settings.interactions is not None:
@@ -233,6 +251,8 @@ def _train_on_rows(learner: Learner[Model], rows: CodedRows) -> Trained[Model]:
     inputs.warn_of_labels(rows.encoder.columns)
     named = notes.warn_of_rows(rows)
     fit, block = learner.on_rows(rows)
+    if rows.encoder.is_fine:
+        rows = rows._replace(encoder=fit.encoder_.single)
     notes.warn_of_leak(fit.certificate_, rows.target.name, named)
     error = _error(fit, rows.blocks() if block is None else [block])
     facts = _fit_facts(fit, rows.target.name, rows.shares(), error)

@@ -41,6 +41,7 @@ from renyi.files import MARGINALS
 from renyi.fitting.kernel import KernelFit
 from renyi.fitting.record import Fit, of_scorecard
 from renyi.formatting import listed, number_of
+from renyi.marginals.arithmetic import to_be_merged
 from renyi.marginals.marginals import Marginals
 from renyi.point_tables import read_points
 from renyi.scorecard import Scorecard
@@ -192,9 +193,14 @@ def names_counts(args: Args) -> bool:
 def chosen_marginals(args: Args) -> Marginals:
     """Read marginals, and take the target and the columns that were requested."""
     why = "marginals, and their columns are fixed: leave the option out"
-    names = ("numeric", "categorical", "missing", "weight", "bins", "min_count")
+    names = ["numeric", "categorical", "missing", "weight", "min_count"]
+    merges = getattr(args, "binning", None) is not None
+    if not merges:  # else the most bins to merge into
+        names += ["bins", "monotone"]
     check_not_given(args, names, f"is for tables; {args.file} holds {why}")
     m = load_marginals(args.file)
+    if merges:
+        m = to_be_merged(m, encoder_of(args))
     if args.target is not None:
         files.require(args.file, m.columns.names, [args.target])
         m = m.with_target(args.target)
@@ -272,9 +278,23 @@ def opened_tables(args: Args) -> list[files.TableFile]:
 
 def encoder_of(args: Args) -> Encoder:
     """Return the encoder that the options describe."""
-    given = {key: getattr(args, key) for key in ("bins", "min_count", "unseen")}
-    known = {key: value for key, value in given.items() if value is not None}
+    names = ("min_count", "unseen", "binning", "monotone")
+    given = {key: getattr(args, key, None) for key in names}
+    given["bins"] = _bins_of(args.bins or [])
+    known = {key: value for key, value in given.items() if value not in (None, [])}
     return Encoder(missing=(*MISSING_CODES, *args.missing), **known)
+
+
+def _bins_of(given: Sequence[Any]) -> Any:
+    """Return the bins of all columns, or those of some; None if none are given."""
+    of_columns = [each for each in given if isinstance(each, tuple)]
+    of_all = [each for each in given if not isinstance(each, tuple)]
+    if of_columns and of_all:
+        raise ValueError(
+            f"--bins {of_all[-1]} is for all columns, and --bins {of_columns[0][0]}=… "
+            "for one: leave one of them out, or name each column."
+        )
+    return dict(of_columns) if of_columns else (of_all or [None])[-1]
 
 
 def target_of(args: Args) -> str | None:

@@ -81,7 +81,8 @@ def _published(args: Args) -> Marginals:
 
 def _borrowed(args: Args) -> Encoder:
     """Return the fitted encoder of a model or of pair counts."""
-    names = ("numeric", "categorical", "missing", "bins", "min_count", "unseen")
+    names = ["numeric", "categorical", "missing", "bins", "min_count", "unseen"]
+    names += ["binning", "monotone"]
     why = "cannot be used with --encoder, which has its own"
     inputs.check_not_given(args, names, f"{why}: leave one of them out")
     if is_document(args.encoder, FORMAT):

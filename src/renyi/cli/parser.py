@@ -28,6 +28,10 @@ _SOURCE = f"a table ({suffixes.TABLES}), pair counts (.renyi) or a bundled name"
 _TABLES = (
     f"tables ({suffixes.TABLES}), patterns ('v*.csv'), Parquet folders, a bundled name"
 )
+_SHORT = (  # the help of fit is to fit a screen
+    f"tables ({suffixes.TABLES}), 'v*.csv', folders, a bundled name, a database (file, "
+    "or postgresql://…), pair counts"
+)
 _DATABASE = "with --table a database (file, or postgresql://…)"
 WRITTEN = (".csv", ".csv.gz", ".parquet")  # file endings of predictions
 PICTURE = (".svg", ".png", ".pdf")
@@ -127,9 +131,13 @@ columns:
 --numeric COL ...  columns of numbers, to cut into bins
 --categorical COL ...  columns of labels, even if numbers
 --missing CODE ...  cells that mean missing (so do ? and '')
---bins N  bins of a numeric column (default auto)
+--bins N  bins of a number (default auto), or age=30,60
 --min-count N  merge labels on fewer rows than N
 --memory SIZE
+"""
+_BINNING = """
+--binning {supervised}  choose the bins by the classes
+--monotone COL ...  along these the class share rises, or falls
 """
 _WEIGHT = "--weight COL  column of row weights"
 _UNSEEN = """
@@ -139,7 +147,7 @@ _WITHIN = "--class-conditional  also count the pairs within each class"
 # ---- commands
 
 _FIT = f"""train a classifier and certify it
-[FILE ...]  {_TABLES}; {_DATABASE}; or pair counts (.renyi)
+[FILE ...]  {_SHORT}
 --target COL
 --out PREFIX
 --marginals  write PREFIX.renyi (default: below {SMALL / 1e6:.0f} MB)
@@ -147,6 +155,7 @@ _FIT = f"""train a classifier and certify it
 --json
 {_ROWS}
 {_COLUMNS}
+{_BINNING}
 {_WEIGHT}
 {_UNSEEN}
 {_WITHIN}
@@ -301,6 +310,7 @@ _BUILD = f"""count the pairs of columns of a table
 --json
 {_ROWS}
 {_COLUMNS}
+{_BINNING}
 {_WEIGHT}
 {_UNSEEN}
 {_WITHIN}
@@ -349,6 +359,7 @@ _ENCODER = f"""write columns, categories and bins, and no count
 --json
 {_ROWS}
 {_COLUMNS}
+{_BINNING}
 """
 _SHOW = f"""print what a file of pair counts contains
 MARGINALS  {_MARGINALS}
@@ -623,6 +634,33 @@ def _interactions(text: str) -> int | str | tuple[tuple[str, str], ...]:
     return tuple(pairs)
 
 
+def _bins(text: str) -> Any:
+    """Read a number of bins, or a column with a number or edges: age=18,30,65."""
+    name, mark, figures = text.rpartition("=")
+    try:
+        if not mark:
+            return _number_of_bins(text)
+        if "," not in figures:
+            return name, _number_of_bins(figures)
+        return name, tuple(float(part) for part in figures.split(",") if part.strip())
+    except ValueError:
+        raise argparse.ArgumentTypeError(
+            f"{text!r:.60} is not a whole number from 2 to 10000, or a column with "
+            "edges such as age=18,30,65"
+        ) from None
+
+
+_number_of_bins = _whole(2, 10_000)
+
+
+def _monotone(text: str) -> tuple[str, str]:
+    """Read a column, perhaps with a direction: age, or age=increasing."""
+    name, mark, direction = text.rpartition("=")
+    if mark and direction in ("increasing", "decreasing", "auto"):
+        return name, direction
+    return text, "auto"
+
+
 _POSITIVE = _value("a number above 0", lambda x: 0 < x < math.inf)
 _TWO_NAMES = {"--out": ("-o", "--out"), "--rounding": ("--rounding", "--round")}
 _TYPES = {  # by option, else by the placeholder of its value
@@ -631,10 +669,11 @@ _TYPES = {  # by option, else by the placeholder of its value
         lambda x: x in ("auto", "loo") or 0 <= x < math.inf,
         lambda text: text if text in ("auto", "loo") else float(text),
     ),
-    "--bins": _whole(2, 10_000),
+    "--bins": _bins,
     "--folds": _whole(2, 1000),
     "--interactions": _interactions,
     "--min-count": _whole(1),
+    "--monotone": _monotone,
     "--n-features": _whole(1),
     "--merge-below": _whole(2),
     "--out": Place,
@@ -666,6 +705,7 @@ _SETTINGS: dict[str, dict[str, Any]] = {
     "--threshold POINTS": {"type": _value("a number", math.isfinite)},
     "--tables FILE ...": {"dest": "published"},
     "--alpha auto|loo|NUMBER": {"default": "auto"},
+    "--bins N": {"action": "append"},
     "--calibration {auto,temperature,sigmoid,affine,discriminant,none}": {
         "default": "auto",
         "metavar": "KIND",

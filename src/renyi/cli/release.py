@@ -21,6 +21,7 @@ from renyi.files import MARGINALS
 from renyi.fitting.settings import Settings
 from renyi.fitting.training import fit_counts
 from renyi.formatting import at_most, number_of, percent, wrapped
+from renyi.marginals.arithmetic import merged_by_classes
 from renyi.marginals.marginals import Marginals
 from renyi.marginals.uncertainty import Intervals, Noise
 from renyi.progress import Progress
@@ -112,6 +113,7 @@ def build_encoder(args: Args, recorded: Recorded) -> None:
     """Write the columns and categories of a table, and no count."""
     place = output.check_place(args, args.out, _DOCUMENT)
     m = streams.counted_rows_of(args, inputs.encoder_of(args))
+    m = merged_by_classes(m)
     inputs.warn_of_labels(m.encoder.columns)
     encoder = dataclasses.replace(m.settings, columns=m.columns)
     messages.print_notes(messages.notes_of(recorded))

@@ -43,6 +43,7 @@ from renyi.encoding.columns import (
     label_text,
 )
 from renyi.encoding.encoder import Encoder, check_usable, target_encoder
+from renyi.encoding.merging import merged_encoder
 from renyi.encoding.rows import (
     RowSample,
     TrainingRows,
@@ -114,15 +115,32 @@ class CodedRows(NamedTuple):
         """Number of categories of all columns."""
         return int(self.encoder.columns.sizes.sum())
 
+    def merged(self) -> CodedRows:
+        """Return the rows with bins merged by the classes, if the encoder asks for it.
+
+        The codes stay as they are stored, and change as they are read.
+        """
+        if not self.encoder.is_fine:
+            return self
+        blocks = [block.class_tables() for block in self.blocks()]
+        tables = [
+            None if parts[0] is None else np.sum(parts, axis=0)
+            for parts in zip(*blocks, strict=True)
+        ]
+        return self._replace(encoder=merged_encoder(self.encoder, tables))
+
     def blocks(self, codes: bool = True) -> Iterator[TrainingRows]:
         """Yield the rows, block by block; without codes, their classes and weights."""
         columns = self.store.columns
         places = columns.places(self.encoder.feature_names if codes else [])
+        own = self.encoder
+        stored = own.with_columns(columns.take(places), own.binning) if codes else own
         labels = inputs.class_labels(columns[-1].categories).tolist()
         classes = np.array([self.target.categories.index(label) for label in labels])
         for block, weights in self.store.blocks([*places, -1]):
             y = classes[block[-1]]
-            yield TrainingRows(self.encoder, self.target, block[:-1], y, weights)
+            rows = TrainingRows(stored, self.target, block[:-1], y, weights)
+            yield rows.in_features(own) if codes else rows
 
     def joined(self) -> TrainingRows:
         """Return all rows in memory."""

@@ -13,7 +13,7 @@ more than the work itself. `split_by_kind` then makes each column a number or la
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import groupby
 from typing import Any, NamedTuple
 
@@ -492,9 +492,22 @@ def as_labels(
 
 
 def split_by_kind(
-    part: Block, numeric: frozenset[str] | None, missing: frozenset[str]
+    part: Block,
+    numeric: frozenset[str] | None,
+    missing: frozenset[str],
+    numbers: Collection[str] = (),
 ) -> list[Block]:
-    """Make each column a number or labels, as `numeric` names them; None by type."""
+    """Make each column a number or labels, as `numeric` names them; None by type.
+
+    Those in `numbers` are numbers in any case.
+    """
+    named = [name for name in part.names if name in numbers] if numbers else []
+    if numeric is None and named:
+        others = [name for name in part.names if name not in numbers]
+        pieces = split_by_kind(_some(part, named), frozenset(named), missing)
+        if others:
+            pieces += split_by_kind(_some(part, others), None, missing)
+        return pieces
     if isinstance(part, NumberColumn):
         if numeric is None or part.name in numeric:
             values = without_missing(part.values, missing)
@@ -515,15 +528,23 @@ def split_by_kind(
         chosen = _looks_numeric(part, missing)
     if not chosen.any():
         return [part]
-    pieces: list[Block] = []
+    split: list[Block] = []
     for j in np.flatnonzero(chosen).tolist():
         cells = (part.names[j], part.labels, part.codes[j])
-        pieces.append(NumberColumn(cells[0], *label_numbers(*cells, missing)))
+        split.append(NumberColumn(cells[0], *label_numbers(*cells, missing)))
     if not chosen.all():
         rest = np.flatnonzero(~chosen).tolist()
         names = [part.names[j] for j in rest]
-        pieces.append(part._replace(names=names, codes=part.codes[rest]))
-    return pieces
+        split.append(part._replace(names=names, codes=part.codes[rest]))
+    return split
+
+
+def _some(part: Block, names: Sequence[str]) -> Block:
+    """Return some of the columns of a part."""
+    if isinstance(part, NumberColumn):
+        return part
+    where = [part.names.index(name) for name in names]
+    return part._replace(names=names, codes=part.codes[where])
 
 
 def _looks_numeric(part: LabelBlock, missing: frozenset[str]) -> NDArray[np.bool_]:

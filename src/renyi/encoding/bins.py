@@ -29,10 +29,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+
+from renyi.validation import ParameterError
 
 Floats = NDArray[np.float64]
 
@@ -46,6 +49,9 @@ FEW_BINS = 5
 MANY_BINS = 8
 MANY_ROWS = 2_000
 """Rows from which a column has `MANY_BINS` bins by default, and below `FEW_BINS`."""
+
+FINE_BINS = 64
+"""Quantile bins of a column before neighbours are merged by the classes."""
 
 _MOST_WHOLE = 2.0**64  # of the integers whose names show all digits
 _PENDING = 2**17  # values that wait until they are sorted in
@@ -266,6 +272,32 @@ def bin_cells(cells: Cells, bins: int, integer: bool) -> tuple[Floats, tuple[str
         own = cells.high[frequent]
         edges = _edges_around(points[frequent], own, cuts, points, integer)
     return edges, bin_names(edges, integer, own.tolist())
+
+
+def checked_edges(name: str, edges: Sequence[object]) -> tuple[float, ...]:
+    """Return the edges that a user gives; raise ParameterError unless they rise."""
+    try:
+        values = tuple(float(edge) for edge in edges)  # type: ignore[arg-type]
+    except (TypeError, ValueError, OverflowError):
+        values = (math.nan,)
+    if not values or not all(map(math.isfinite, values)):
+        raise ParameterError(
+            "bins",
+            f"gives column {name!r} the edges {[*edges]!r:.60}: each must be a finite "
+            "number, and there must be at least one.",
+        )
+    if any(a >= b for a, b in pairwise(values)):
+        raise ParameterError(
+            "bins",
+            f"gives column {name!r} the edges {[*edges]!r:.60}, which do not rise: "
+            "sort them, each once.",
+        )
+    return tuple(value + 0.0 for value in values)
+
+
+def single_values(edges: Sequence[float]) -> list[float]:
+    """Return the values that have a bin alone: the next float closes it."""
+    return [a for a, b in pairwise(edges) if b == math.nextafter(a, LARGEST)]
 
 
 def bin_names(edges: Floats, integer: bool, own: Sequence[float]) -> tuple[str, ...]:

@@ -13,6 +13,7 @@ comparing and saving a wide model then costs little more than a narrow one.
 from __future__ import annotations
 
 import datetime
+import math
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from decimal import Decimal
@@ -309,9 +310,23 @@ class Column(NamedTuple):
         levels = Levels("label", categories, (), tuple(ranked(rare)[0]))
         return Column(self.name, levels)
 
+    def bins_in(self, other: Column) -> NDArray[np.intp]:
+        """Return the bin of `other` that contains each bin of this column."""
+        if not set(other.levels.edges) <= set(self.levels.edges):
+            self.check_bins(other)
+        starts = [-math.inf, *self.levels.edges]
+        return np.searchsorted(other.levels.edges, starts, side="right")
+
     def places(self, other: Column) -> NDArray[np.intp]:
-        """Code in `other` of each category of this column; its size where absent."""
+        """Code in `other` of each category of this column; its size where absent.
+
+        Bins may be merged in `other`.
+        """
         absent = len(other.categories)
+        if self.kind == other.kind == "number":
+            missing = absent - 1 if None in other.categories else absent
+            places = self.bins_in(other)
+            return np.append(places, missing) if None in self.categories else places
         codes = {(c is None, label_text(c)): k for k, c in enumerate(other.categories)}
         keys = [(c is None, label_text(c)) for c in self.categories]
         return np.array([codes.get(key, absent) for key in keys], np.intp)

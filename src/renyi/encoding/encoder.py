@@ -10,9 +10,10 @@ shown as "(missing)".
 from __future__ import annotations
 
 import dataclasses
+import numbers
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,7 +29,7 @@ from renyi.encoding.arrays import (
     parts,
     split_by_kind,
 )
-from renyi.encoding.bins import Cells, Sketch, bin_codes
+from renyi.encoding.bins import FINE_BINS, Cells, Sketch, bin_codes, checked_edges
 from renyi.encoding.columns import (
     MISSING_TEXT,
     Column,
@@ -42,12 +43,19 @@ from renyi.encoding.columns import (
 )
 from renyi.files import Sink, check_fields, read_json, valid, write_json
 from renyi.formatting import listed
-from renyi.validation import InputError, ParameterError
+from renyi.validation import InputError, ParameterError, check_choice
 
 if TYPE_CHECKING:
     import os
 
 Weights = NDArray[np.float64] | None
+Bins: TypeAlias = int | str | tuple[float, ...]
+"""How one column is cut: into so many bins, "auto", or at these edges."""
+Named: TypeAlias = Mapping[str, Any] | Sequence[Any]
+
+BINNINGS = ("quantile", "supervised")
+MERGED = "merged"
+DIRECTIONS = ("increasing", "decreasing", "auto")
 
 FORMAT = "renyi-encoder"
 _DOCUMENT: dict[str, tuple[type, ...]] = {
@@ -79,10 +87,21 @@ class Encoder:
     numeric : "auto" or sequence of names, default="auto"
         Columns to bin. "auto": floats, and integers with more than 20 values; strings
         and categoricals never. A sequence names them all.
-    bins : int or "auto", default="auto"
+    bins : int, "auto" or dict, default="auto"
         Quantile bins of a numeric column. A value that at least one row in `bins`
         shares gets a separate bin, on top of these. "auto" makes 8 of a column with
-        2,000 rows or more (or as much weight), and 5 of others.
+        2,000 rows or more (or as much weight), and 5 of others. A dict gives some
+        columns a number of bins, or edges: ``{"age": [18, 30, 65]}`` is below 18, from
+        18, from 30, and from 65. The columns that it names are numeric.
+    binning : {"quantile", "supervised"}, default="quantile"
+        "supervised" chooses the edges by the classes. `fit` makes up to 64 fine
+        quantile bins. Training then merges neighbours into at most `bins`, those of
+        least squared error, each with at least 20 rows, or 5 % of fewer than 400. Edges
+        that a dict gives stay. A trained model's encoder has "merged" here.
+    monotone : dict or sequence of names, optional
+        Columns over whose merged bins the share of the second of two classes rises
+        ("increasing") or falls ("decreasing"), as in ``{"age": "increasing"}``; of
+        names alone, the better of the two ("auto"). Needs ``binning="supervised"``.
     columns : Columns
         The fitted columns; empty before `fit`. Fitting a fitted encoder again keeps
         which columns are numeric, their edges and the merged labels, and learns the
@@ -110,7 +129,9 @@ class Encoder:
     unseen: str = "mean"
     min_count: float = 1
     numeric: str | Sequence[str] = "auto"
-    bins: int | str = "auto"
+    bins: int | str | Named = "auto"
+    binning: str = "quantile"
+    monotone: Named = ()
     columns: Columns = field(default_factory=lambda: Columns.of([]))
 
     def __post_init__(self) -> None:
@@ -122,6 +143,15 @@ class Encoder:
                 "min_count", f"must be at least 1, not {self.min_count!r}."
             )
         object.__setattr__(self, "bins", _checked_bins(self.bins))
+        if self.binning != MERGED:
+            check_choice("binning", self.binning, BINNINGS)
+        object.__setattr__(self, "monotone", _checked_monotone(self.monotone))
+        if self.monotone and self.binning == "quantile":
+            raise InputError(
+                "Bins between quantiles have no direction: use {binning} with a "
+                "monotone column.",
+                binning="supervised",
+            )
         if isinstance(self.missing, str):
             raise ValueError(
                 "missing must be a sequence of labels, such as ('?', 'NA')"
@@ -169,6 +199,47 @@ class Encoder:
         """Categories of each fitted column, None being the missing level."""
         return {column.name: column.categories for column in self.columns}
 
+    @property
+    def is_fine(self) -> bool:
+        """Whether training is to merge the bins of the fitted columns."""
+        return self.binning == "supervised"
+
+    @property
+    def unfitted(self) -> Encoder:
+        """The settings from which the columns are learned, those of bins included."""
+        binning = "supervised" if self.binning == MERGED else self.binning
+        return self.with_columns(Columns.of([]), binning)
+
+    @property
+    def fresh(self) -> Encoder:
+        """The encoder; without columns, the settings from which they are learned."""
+        return self if self.columns else self.unfitted
+
+    @property
+    def _own_bins(self) -> dict[str, Bins]:
+        """Bins of the columns that have their own number of bins, or edges."""
+        return dict(self.bins) if isinstance(self.bins, tuple) else {}
+
+    @property
+    def binned_names(self) -> frozenset[str]:
+        """Names of the columns with separate settings of bins: they are numeric."""
+        return frozenset([*self._own_bins, *dict(self.monotone)])
+
+    def wanted_bins(self, name: str) -> Bins:
+        """Return how a column is to be cut, as the settings say."""
+        others = self.bins if isinstance(self.bins, (int, str)) else "auto"
+        return self._own_bins.get(name, others)
+
+    def first_bins(self, name: str) -> Bins:
+        """Return how a column is cut before its bins are merged, if they are."""
+        wanted = self.wanted_bins(name)
+        edges = isinstance(wanted, tuple)
+        return wanted if edges or self.binning == "quantile" else FINE_BINS
+
+    def with_columns(self, columns: Columns, binning: str) -> Encoder:
+        """Return the encoder with other columns, whose bins were made like that."""
+        return dataclasses.replace(self, columns=columns, binning=binning)
+
     def fit(self, X: TableLike, sample_weight: Weights = None) -> Encoder:
         """Learn the columns of X; return a fitted encoder."""
         return self.fit_transform(X, sample_weight)[0]
@@ -186,6 +257,10 @@ class Encoder:
         looks like an identifier is an error, unless `refuse_identifiers` is False: in a
         block of a larger table, labels may be all different by chance.
         """
+        if self.fresh != self:
+            return self.fresh.fit_transform(
+                X, sample_weight, refuse_identifiers=refuse_identifiers
+            )
         known = {column.name: column.levels for column in self.columns}
         refuse = refuse_identifiers and not known
         identifiers: list[rules.Identifier] = []
@@ -253,8 +328,14 @@ class Encoder:
         return None
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain form for JSON."""
+        """Plain form for JSON; without the newer settings where they are the default.
+
+        Files then stay those that earlier versions read.
+        """
         data = {each.name: getattr(self, each.name) for each in fields(self)}
+        for name, default in _NEWER.items():
+            if data[name] == default:
+                del data[name]
         for name, value in data.items():
             if isinstance(value, Columns):
                 data[name] = value.to_dict()
@@ -266,7 +347,7 @@ class Encoder:
     def from_dict(cls, data: PlainData) -> Encoder:
         """Return the encoder of a plain form, checked: it may be untrusted."""
         known = {each.name for each in fields(cls)}
-        if not isinstance(data, dict) or set(data) != known:
+        if not isinstance(data, dict) or {*data, *_NEWER} != known:
             raise ValueError("the description of the encoder is not valid")
         columns = {
             key: Columns.from_dict(data[key]) for key in {"columns", "base"} & known
@@ -302,13 +383,19 @@ class Encoder:
         """Return which of these columns are numbers; None means by their type."""
         if self.columns:
             return self.columns.numeric_names
+        chosen = () if isinstance(self.numeric, str) else self.numeric
+        monotone = dict(self.monotone)
+        named = {"numeric": chosen, "bins": self._own_bins, "monotone": monotone}
+        for setting, wanted in named.items():
+            known = frozenset(names) if wanted else frozenset()
+            for name in wanted:
+                if name not in known:
+                    raise ParameterError(
+                        setting, f"names {name!r}, which is not a column."
+                    )
         if isinstance(self.numeric, str):
             return None
-        known = frozenset(names)
-        for name in self.numeric:
-            if name not in known:
-                raise ValueError(f"numeric names {name!r}, which is not a column.")
-        return frozenset(self.numeric)
+        return frozenset([*chosen, *self.binned_names])
 
     def code_table(self, levels: Levels, labels: Sequence[Label]) -> NDArray[Any]:
         """Return the code of each label, and last that of a missing cell."""
@@ -355,7 +442,7 @@ class Encoder:
         groups: list[Columns] = []
         blocks: list[NDArray[Any]] = []
         for whole in parts(table, names):
-            for part in split_by_kind(whole, numeric, missing):
+            for part in split_by_kind(whole, numeric, missing, self.binned_names):
                 groups.append(columns_of(part))
                 blocks.append(self._codes(part, groups[-1]))
         if len(groups) == 1:
@@ -379,7 +466,8 @@ class Encoder:
         if known is not None:
             return known.with_missing(gaps), Cells.of(np.empty(0))
         cells = Cells.of(part.values, weights)
-        return rules.bin_levels(cells, self.bins, part.integer, gaps), cells
+        bins = self.first_bins(part.name)
+        return rules.bin_levels(cells, bins, part.integer, gaps), cells
 
     def _row_numbers(self, part: NumberColumn, cells: Cells) -> str:
         """Return how many values of a column number its rows, "" if they do not."""
@@ -427,16 +515,76 @@ class Encoder:
         return codes
 
 
-def _checked_bins(bins: int | str) -> int | str:
-    """Return the number of bins; raise ParameterError for what cannot be one."""
-    if isinstance(bins, str) and bins == "auto":
-        return bins
-    whole = isinstance(bins, (int, np.integer)) and bins is not True
-    if not whole or int(bins) < 2:
+_NEWER: dict[str, Any] = {"binning": "quantile", "monotone": ()}
+
+
+def _checked_bins(bins: object) -> int | str | Named:
+    """Return the bins, those of single columns as pairs; else raise ParameterError."""
+    if isinstance(bins, (Mapping, tuple, list)):
+        pairs = sorted(_pairs("bins", bins))
+        return tuple((name, _bins_of_column(name, v)) for name, v in pairs) or "auto"
+    count = _count(bins)
+    if count is None:
         raise ParameterError(
-            "bins", f"must be 'auto' or a whole number of at least 2, not {bins!r}."
+            "bins",
+            "must be 'auto' or a whole number of at least 2 (or a dict of columns), "
+            f"not {bins!r}.",
         )
-    return int(bins)
+    return count
+
+
+def _count(bins: object) -> int | str | None:
+    """Return a number of bins, or "auto"; None for what is neither."""
+    if isinstance(bins, str):
+        return bins if bins == "auto" else None
+    if not isinstance(bins, numbers.Integral) or isinstance(bins, bool):
+        return None
+    return int(bins) if int(bins) >= 2 else None
+
+
+def _bins_of_column(name: str, bins: object) -> Bins:
+    """Return the number of bins of a column, or their edges."""
+    count = _count(bins)
+    if count is not None:
+        return count
+    bins = bins.tolist() if isinstance(bins, np.ndarray) else bins
+    if isinstance(bins, str) or not isinstance(bins, Sequence):
+        raise ParameterError(
+            "bins",
+            f"gives column {name!r} {bins!r:.60}: give a number of bins of at least 2, "
+            "or edges such as [18, 30, 65].",
+        )
+    return checked_edges(name, bins)
+
+
+def _pairs(setting: str, named: Named) -> list[tuple[str, Any]]:
+    """Return the pairs of column and value of a dict, or of pairs."""
+    try:
+        return [(str(name), value) for name, value in dict(named).items()]
+    except (TypeError, ValueError):
+        raise ParameterError(
+            setting, f"must be a dict of columns, not {named!r:.60}."
+        ) from None
+
+
+def _checked_monotone(monotone: Named | None) -> Named:
+    """Return the columns with a direction as pairs; raise ParameterError if wrong."""
+    listed = () if monotone is None else monotone
+    if isinstance(listed, str) or not isinstance(listed, (Mapping, Sequence)):
+        raise ParameterError(
+            "monotone", f"must be a list or a dict of columns, not {monotone!r}."
+        )
+    if not isinstance(listed, Mapping):
+        listed = [(name, "auto") if isinstance(name, str) else name for name in listed]
+    pairs = sorted(_pairs("monotone", listed))
+    for name, direction in pairs:
+        if direction not in DIRECTIONS:
+            raise ParameterError(
+                "monotone",
+                f"gives column {name!r} the direction {direction!r:.40}: it must be "
+                "'increasing', 'decreasing' or 'auto'.",
+            )
+    return tuple(pairs)
 
 
 def target_encoder(encoder: Encoder) -> Encoder:

@@ -11,13 +11,12 @@ import dataclasses
 import math
 from collections.abc import Sequence
 from functools import cache
-from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from renyi.encoding.bins import LARGEST, bin_codes, bin_names
+from renyi.encoding.bins import LARGEST, bin_codes, bin_names, single_values
 from renyi.encoding.columns import (
     AND,
     MISSING_TEXT,
@@ -30,7 +29,12 @@ from renyi.encoding.columns import (
     ranked,
 )
 from renyi.encoding.encoder import Encoder
-from renyi.encoding.rules import beyond_exact, missing_numbers, missing_texts
+from renyi.encoding.rules import (
+    beyond_exact,
+    has_whole_bins,
+    missing_numbers,
+    missing_texts,
+)
 from renyi.encoding.tuples import (
     NEW,
     TupleEncoder,
@@ -147,9 +151,10 @@ def _column_codes(
     encoder: Encoder, mine: Column, theirs: Column, settings: Encoder
 ) -> NDArray[np.intp]:
     """Return the model's code of each category of a column of the marginals."""
+    finer = set(mine.levels.edges) <= set(theirs.levels.edges)
     if (
         mine.kind != theirs.kind
-        or mine.levels.edges != theirs.levels.edges
+        or not finer
         or (mine.kind == "number" and _number_codes(encoder) != _number_codes(settings))
     ):
         raise InputError(
@@ -159,7 +164,8 @@ def _column_codes(
         )
     labels = [label for label in theirs.categories if label is not None]
     if mine.kind == "number":
-        codes = [*range(len(labels)), *encoder.code_table(mine.levels, ())]
+        inside = theirs.bins_in(mine).tolist()
+        codes = [*inside, *encoder.code_table(mine.levels, ())]
         return np.array(codes[: len(theirs.categories)], np.intp)
     codes = encoder.code_table(mine.levels, labels).tolist()
     if RARE in labels and theirs.levels.rare:
@@ -289,11 +295,8 @@ def _joined(
         codes = [encoder.code_table(each, labels) for each in both]
     else:
         edges = np.array(sorted({e for each in both for e in _edges(each)}))
-        whole = all(_whole_names(each) == each.categories for each in both)
-        # Numbers that have a separate bin.
-        follows = pairwise(edges.tolist())
-        own = [a for a, b in follows if b == math.nextafter(a, LARGEST)]
-        names = bin_names(edges, whole, own)
+        whole = all(map(has_whole_bins, both))
+        names = bin_names(edges, whole, single_values(edges.tolist()))
         levels = Levels("number", (*names, *gaps), tuple(edges.tolist()))
         starts = np.concatenate([[-math.inf], edges])  # one value of each bin
         codes = [_number_bins(encoder, each, starts) for each in both]
@@ -317,9 +320,3 @@ def _number_bins(encoder: Encoder, levels: Levels, starts: NDArray[Any]) -> Code
     if levels.kind == "number":
         return bin_codes(np.append(starts, math.nan), np.array(levels.edges))
     return encoder.code_table(levels, [*map(float, starts)])
-
-
-def _whole_names(levels: Levels) -> tuple[Label, ...]:
-    """Return the categories as bins of whole numbers would be named."""
-    gaps = (None,) if None in levels.categories else ()
-    return (*bin_names(np.array(levels.edges), True, ()), *gaps)

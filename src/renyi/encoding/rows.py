@@ -26,6 +26,7 @@ from renyi.encoding.columns import (
     numbered_names,
 )
 from renyi.encoding.encoder import Encoder, check_usable, target_encoder
+from renyi.encoding.merging import Tables, merged_encoder
 from renyi.encoding.rules import (
     NO_ROWS,
     check_class_labels,
@@ -100,10 +101,14 @@ class TrainingRows:
         return rows, pieces
 
     def in_features(self, encoder: Encoder) -> TrainingRows:
-        """Return rows of single columns as codes of an encoder made of these."""
-        if not isinstance(encoder, TupleEncoder):
-            return self
-        return replace(self, encoder=encoder, codes=encoder.of_codes(self.codes))
+        """Return rows of single columns as codes of an encoder made of these.
+
+        It may make tuples of the columns, and have merged their bins.
+        """
+        codes = self.over(encoder.single.columns)
+        if isinstance(encoder, TupleEncoder):
+            codes = encoder.of_codes(codes)
+        return replace(self, encoder=encoder, codes=codes)
 
     def joined(self, other: TrainingRows) -> TrainingRows:
         """Rows of both, over the categories of both."""
@@ -120,6 +125,20 @@ class TrainingRows:
             weights,
         )
 
+    def class_tables(self) -> Tables:
+        """Rows (or weight) of each bin and class, for each column of numbers."""
+        K = len(self.target.categories)
+        tables: Tables = []
+        for column, codes in zip(self.encoder.columns, self.codes, strict=True):
+            if column.kind == "label":
+                tables.append(None)
+                continue
+            size = len(column.categories)
+            both = codes.astype(np.intp) * K + self.y
+            counts = np.bincount(both, self.sample_weight, minlength=size * K)
+            tables.append(counts.reshape(size, K).astype(np.float64))
+        return tables
+
     def over(self, columns: Columns) -> NDArray[Any]:
         """Codes of these rows in `columns`, which contain all their categories."""
         if self.encoder.columns == columns:
@@ -134,11 +153,22 @@ class TrainingRows:
 def in_tuples(
     rows: TrainingRows, order: int, interactions: Interactions | None = None
 ) -> TrainingRows:
-    """Return rows of single columns as codes of tuples of columns."""
+    """Return rows of single columns as codes of tuples of columns.
+
+    Bins that are to be merged by the classes are merged first.
+    """
+    rows = merged_rows(rows)
     encoder = encoder_of_order(rows.encoder.settings(), order, interactions)
     assert isinstance(encoder, TupleEncoder)
     fitted = encoder.learned(rows.encoder.columns, rows.codes)
     return rows.in_features(fitted)
+
+
+def merged_rows(rows: TrainingRows) -> TrainingRows:
+    """Return rows with bins merged by their classes, if the encoder asks for it."""
+    if not rows.encoder.is_fine:
+        return rows
+    return rows.in_features(merged_encoder(rows.encoder, rows.class_tables()))
 
 
 def in_sample(places: NDArray[Any], n: int) -> NDArray[np.bool_]:

@@ -39,7 +39,14 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
-from renyi.encoding.bins import Cells, Sketch, bin_cells, default_bins
+from renyi.encoding.bins import (
+    Cells,
+    Sketch,
+    bin_cells,
+    bin_names,
+    default_bins,
+    single_values,
+)
 from renyi.encoding.columns import (
     RARE,
     Cell,
@@ -179,13 +186,54 @@ def label_numbers(
 
 
 def bin_levels(
-    cells: Cells, bins: int | str, whole: bool, missing: bool = False
+    cells: Cells,
+    bins: int | str | tuple[float, ...],
+    whole: bool,
+    missing: bool = False,
 ) -> Levels:
-    """Return the levels of a column of numbers; "auto" bins depend on its rows."""
+    """Return the levels of a column of numbers; "auto" bins depend on its rows.
+
+    A tuple of bins has their edges.
+    """
+    if isinstance(bins, tuple):
+        whole = whole and all(edge.is_integer() for edge in bins)
+        names = bin_names(np.array(bins), whole, single_values(bins))
+        return Levels("number", names, bins).with_missing(missing)
     if isinstance(bins, str):
         bins = default_bins(float(cells.weight.sum()))
     edges, names = bin_cells(cells, bins, whole)
     return Levels("number", names, tuple(edges.tolist())).with_missing(missing)
+
+
+def has_whole_bins(levels: Levels) -> bool:
+    """Whether the bins are named as those of whole numbers."""
+    names = bin_names(np.array(levels.edges), True, ())
+    return levels.with_missing(False).categories == names
+
+
+def merged_levels(column: Column, edges: Sequence[float]) -> Levels:
+    """Return the levels of a column of numbers with neighbouring bins merged.
+
+    `edges` are those that stay.
+    """
+    levels = column.levels
+    if column.kind != "number":
+        raise ValueError(
+            f"Column {column.name!r} has labels, not bins of numbers: only "
+            "neighbouring bins can be merged."
+        )
+    absent = sorted({*edges}.difference(levels.edges))
+    if absent:
+        raise ValueError(
+            f"Column {column.name!r} has no edge at {absent[0]!r}: bins can be merged, "
+            f"not cut. Its edges are {', '.join(map(repr, levels.edges[:12]))}"
+            + (", …" if len(levels.edges) > 12 else ".")
+        )
+    kept = np.array([edge for edge in levels.edges if edge in {*edges}])
+    own = single_values(levels.edges)
+    names = bin_names(kept, has_whole_bins(levels), own)
+    merged = levels._replace(categories=names, edges=tuple(kept.tolist()))
+    return merged.with_missing(None in levels.categories)
 
 
 # ---- labels and rare labels

@@ -22,6 +22,7 @@ from renyi.encoding.rows import (
     TrainingRows,
     encoded_rows,
     has_names,
+    merged_rows,
     take_rows,
     target_column,
 )
@@ -31,6 +32,7 @@ from renyi.estimators.trained import TableClassifier, TrainedClassifier, take_na
 from renyi.fitting.record import Fit
 from renyi.fitting.settings import AUTO, ClassWeight, Seed, Settings
 from renyi.fitting.training import fit_counts, fit_rows, uses_rows
+from renyi.marginals.arithmetic import merged_by_classes, to_be_merged
 from renyi.marginals.consistency import class_pairs
 from renyi.marginals.marginals import Marginals, count_rows
 from renyi.rules import rule_proba
@@ -79,8 +81,12 @@ def checked_rows(
 def chosen_encoder(estimator: CountsClassifier) -> Encoder:
     """Return the encoder to fit, from `encoder`, `order` and `interactions`.
 
-    An order or pairs that are still to be chosen are chosen in the training.
+    An order or pairs that are still to be chosen are chosen in the training. Bins that
+    are still to be merged are merged before there are tuples.
     """
+    encoder = estimator.encoder
+    if encoder is not None and encoder.fresh.is_fine:
+        return encoder.fresh
     order = getattr(estimator, "order", 1)
     if order == AUTO:
         order = 1
@@ -101,7 +107,6 @@ class CountsClassifier(TableClassifier):
     """
 
     _class_conditional = False  # whether it needs the pairs within each class
-    encoder: Encoder | None = None
 
     def _check_parameters(self) -> None:
         """Check the parameters, before any data is read."""
@@ -177,11 +182,12 @@ class CountsClassifier(TableClassifier):
                 "with Marginals.from_data, or use fit."
             )
         self._check_parameters()
-        self._train_on_counts(m)
+        self._train_on_counts(to_be_merged(m, self.encoder))
         return self
 
     def _train_on_rows(self, rows: TrainingRows) -> None:
         """Learn from rows: by default from their pair counts alone."""
+        rows = merged_rows(rows)
         self._learn(count_rows(rows, self._class_pairs_reason() is not None))
 
     def _train_on_counts(self, m: Marginals) -> None:
@@ -191,7 +197,7 @@ class CountsClassifier(TableClassifier):
         if reason is not None:
             class_pairs(m, reason)
         self._take_columns(m)
-        self._learn(m)
+        self._learn(merged_by_classes(m))
 
     def _learn(self, m: Marginals) -> None:
         self._train(m)
@@ -291,6 +297,10 @@ None, default="auto"
         How alpha was chosen, with the error to expect on new rows.
     scorecard_ : Scorecard
         The model as a table of points.
+    feature_importances_ : ndarray of shape (n_features_in_,)
+        Standard deviation of each column's points over the training rows, as a share
+        of their sum; of several classes the root of the summed variances. Columns of
+        a pair share its importance equally.
     certificate_ : Certificate
         The guarantee of the model; computed at the first access.
     marginals_ : Marginals or None
@@ -438,6 +448,12 @@ None, default="auto"
                 interactions=settings.interactions,
             )
         rows = self._encoded_block(X, y, classes, sample_weight, first)
+        if rows.encoder.is_fine:
+            raise InputError(
+                "Blocks of rows cannot be added with {binning}, which would merge "
+                "other bins for each: fit all rows, or give a trained encoder.",
+                binning="supervised",
+            )
         if not first:
             earlier = self._blocks
             if not isinstance(earlier, TrainingRows):
@@ -539,6 +555,11 @@ None, default="auto"
         """The model as a table of points."""
         check_is_fitted(self)
         return self.fit_.scorecard_
+
+    @property
+    def feature_importances_(self) -> Floats:
+        """Importance of each column: how far its points spread, as a share."""
+        return self.scorecard_.mapped.column_importances
 
     @property
     def marginals_(self) -> Marginals | None:  # type: ignore[override]
@@ -699,7 +720,7 @@ def classifier_of(
     """
     clf.set_params(**{name: getattr(fit.settings, name) for name in _SETTINGS})
     if clf.encoder is None:
-        clf.encoder = fit.encoder_.single.settings()
+        clf.encoder = fit.encoder_.single.unfitted
     clf.classes_ = fit.classes_ if classes is None else classes
     take_names(clf, fit.encoder_, fit.named)
     clf._store(fit)

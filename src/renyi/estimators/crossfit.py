@@ -104,6 +104,9 @@ class CrossFitClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         With "average", the deployed classifier, with the certificate.
     scorecard_ : Scorecard
         With "average", its points.
+    feature_importances_ : ndarray of shape (n_features_in_,)
+        Importance of each column, as in `RenyiClassifier`; of a mixture the mean of
+        its two classifiers'.
     classes_, n_features_in_, feature_names_in_
         The classes, number and names of the columns.
 
@@ -314,6 +317,14 @@ class CrossFitClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         check_is_fitted(self)
         _is_one(self)
         return self.classifier_.scorecard_
+
+    @property
+    def feature_importances_(self) -> Floats:
+        """Importance of each column; of a mixture the mean of its two classifiers'."""
+        check_is_fitted(self)
+        models = (self.classifier_,) if self._one else self.halves_
+        shares = [clf.feature_importances_ for clf in models]
+        return np.asarray(np.mean(shares, axis=0))
 
     @property
     def rule(self) -> str:

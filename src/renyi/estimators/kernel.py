@@ -81,6 +81,9 @@ class KernelRenyiClassifier(TrainedClassifier):
         that of independent columns.
     main_effects_ : DataFrame
         What single columns contribute: a table of points.
+    feature_importances_ : ndarray of shape (n_features_in_,)
+        Standard deviation of the points of `main_effects_` over the training rows, as
+        a share of their sum. What columns do together is not in it.
     certificate_ : Certificate
         The error to expect and the baselines; without a guarantee.
     alpha_choice_ : AlphaChoice
@@ -219,6 +222,11 @@ class KernelRenyiClassifier(TrainedClassifier):
         """What single columns contribute, as a table of points."""
         return self.kernel_.main_effects.frame()
 
+    @property
+    def feature_importances_(self) -> Floats:
+        """Importance of each column alone: how far its points spread, as a share."""
+        return self.kernel_.main_effects.mapped.column_importances
+
     # ---- what it looks at
 
     def explain(self, X: Any) -> pd.DataFrame:
@@ -302,7 +310,7 @@ def kernel_classifier_of(
 ) -> KernelRenyiClassifier:
     """Store a trained model and its settings in a classifier, and return that."""
     clf.set_params(**{name: getattr(fit.settings, name) for name in _SETTINGS})
-    clf.encoder = fit.encoder_.settings()
+    clf.encoder = fit.encoder_.unfitted
     clf.classes_ = fit.classes_
     take_names(clf, fit.encoder_, fit.named)
     clf.fit_ = fit

@@ -22,7 +22,7 @@ from renyi.estimators.classifier import (
     RenyiClassifier,
     classifier_of,
 )
-from renyi.fitting.settings import Seed
+from renyi.fitting.settings import WEIGHING, ClassWeight, Seed
 from renyi.marginals.marginals import Marginals
 from renyi.selecting import Selection, SelectionSettings, select_counts, select_rows
 from renyi.solvers.l1inf_path import MAX_PASSES, N_LAMBDAS, RATIO, TOL
@@ -92,6 +92,9 @@ class RenyiSelector(SelectorMixin, CountsClassifier):
         How cells become categories.
     random_state : int, RandomState instance or None, default=0
         Seed of the folds and of the randomised rules.
+    class_weight : dict, "balanced" or None, default=None
+        Weights of the classes, in the selection and in the refit. Marginals then need
+        the pair counts within each class.
 
     Attributes
     ----------
@@ -115,6 +118,9 @@ class RenyiSelector(SelectorMixin, CountsClassifier):
         The refitted model, for tables that `transform` returns. Its guarantee is
         ``classifier_.certificate_``. Save it with ``classifier_.save(file)``, for
         `RenyiClassifier.load` and ``renyi predict``.
+    feature_importances_ : ndarray of shape (n_features_in_,)
+        Importance of each column in the refitted model, 0 if it was not selected; see
+        `RenyiClassifier`.
     classes_, encoder_, marginals_, n_features_in_, feature_names_in_
         As for `RenyiClassifier`, of all columns; `marginals_` is None after `fit`.
 
@@ -160,6 +166,7 @@ class RenyiSelector(SelectorMixin, CountsClassifier):
         max_passes: int = MAX_PASSES,
         encoder: Encoder | None = None,
         random_state: Seed = 0,
+        class_weight: ClassWeight = None,
     ) -> None:
         self.n_features = n_features
         self.method = method
@@ -177,6 +184,7 @@ class RenyiSelector(SelectorMixin, CountsClassifier):
         self.max_passes = max_passes
         self.encoder = encoder
         self.random_state = random_state
+        self.class_weight = class_weight
 
     # ---- training
 
@@ -216,6 +224,17 @@ class RenyiSelector(SelectorMixin, CountsClassifier):
         check_is_fitted(self)
         m = self.classifier_.marginals_
         return float("nan") if m is None else hgr_lower_bound(m)
+
+    @property
+    def feature_importances_(self) -> Floats:
+        """Importance of each column in the refitted model, 0 if it was not selected."""
+        check_is_fitted(self)
+        shares = np.zeros(len(self._support))
+        shares[self._support] = self.classifier_.feature_importances_
+        return shares
+
+    def _class_pairs_reason(self) -> str | None:
+        return None if self.class_weight is None else WEIGHING
 
     # ---- prediction
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypeVar
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,7 +41,61 @@ def take_names(estimator: BaseEstimator, encoder: Encoder, named: bool) -> None:
         estimator.feature_names_in_ = np.array(encoder.input_names, object)
 
 
-class TableClassifier(ClassifierMixin, BaseEstimator):
+class WithEncoder(BaseEstimator):
+    """An estimator with the parameters of its encoder, such as ``encoder__bins``.
+
+    An encoder cannot change. So `set_params` puts another one in its place, which
+    learns the columns anew if they depend on what changed.
+    """
+
+    encoder: Encoder | None = None
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Return the parameters, with `deep` those of the encoder as well."""
+        params: dict[str, Any] = super().get_params(deep)
+        encoder = Encoder() if self.encoder is None else self.encoder
+        if deep and isinstance(encoder, Encoder):
+            for name in _ENCODER_SETTINGS:
+                params[f"{_OF_ENCODER}{name}"] = getattr(encoder, name)
+        return params
+
+    def set_params(self, **params: Any) -> Self:
+        """Set parameters; those of the encoder are ``encoder__bins`` and the like."""
+        changes = {
+            name.removeprefix(_OF_ENCODER): params.pop(name)
+            for name in [*params]
+            if name.startswith(_OF_ENCODER)
+        }
+        super().set_params(**params)
+        if changes:
+            self.encoder = _with_settings(self.encoder, changes)
+        return self
+
+
+_OF_ENCODER = "encoder__"
+_ENCODER_SETTINGS = [name for name in Encoder.__dataclass_fields__ if name != "columns"]
+
+
+def _with_settings(encoder: Encoder | None, changes: dict[str, Any]) -> Encoder | None:
+    """Return the encoder with other settings."""
+    for name in changes:
+        if name not in _ENCODER_SETTINGS:
+            raise ValueError(
+                f"Invalid parameter {name!r} for the encoder. Valid parameters are: "
+                f"{_ENCODER_SETTINGS!r}."
+            )
+    before = Encoder() if encoder is None else encoder
+    if not isinstance(before, Encoder):
+        raise TypeError(f"encoder must be an Encoder, not a {type(before).__name__}.")
+    after = replace(before, **changes)
+    if after == before:
+        return encoder
+    if replace(after, unseen=before.unseen) != before:
+        after = after.unfitted
+    return after
+
+
+class TableClassifier(ClassifierMixin, WithEncoder):
     """Base of the classifiers of tables: their cells are coded by `encoder_`."""
 
     encoder_: Encoder

@@ -28,7 +28,7 @@ from renyi.counting.onehot import label_sums, offsets
 from renyi.encoding import rules as column_rules
 from renyi.encoding.columns import Label
 from renyi.encoding.encoder import Encoder
-from renyi.encoding.rows import SAMPLE, Pieces, TrainingRows
+from renyi.encoding.rows import SAMPLE, Pieces, TrainingRows, merged_rows
 from renyi.files import NUMBER, check_fields, finite_numbers
 from renyi.fitting.record import Trained
 from renyi.fitting.settings import Settings, check_calibration
@@ -384,6 +384,8 @@ def fit_kernel(rows: TrainingRows, settings: KernelSettings) -> KernelFit:
             calibration="discriminant",
         )
     check_calibration(settings, K, has_rows=True)
+    merges = rows.encoder.is_fine
+    rows = merged_rows(rows)
     weighed = weighed_rows(rows, settings, classes)
     groups, place = ridge_kernel.grouped(weighed)
     xp = _module(settings.device)
@@ -419,6 +421,8 @@ def fit_kernel(rows: TrainingRows, settings: KernelSettings) -> KernelFit:
     method = "loo" if settings.alpha == "auto" else "given"
     alpha_choice = AlphaChoice(method, solution.alpha, risk, error)
     notes = _notes(rows, left_out, landmarks)
+    if merges:
+        notes = (*notes, ("merged-bins", text.MERGED_BINS))
     return KernelFit(
         settings,
         card,

@@ -266,12 +266,13 @@ class Fit(Trained):
         """The left-out rows, with the scores of folds where those would look too good.
 
         A calibration that decides was fitted to the left-out scores, each of which
-        depends on the class of its row. Chosen pairs of columns depend on all rows.
+        depends on the class of its row. Chosen pairs of columns, and bins merged by the
+        classes, depend on all rows.
         """
         rows = self.left_out
         calibration = self.scorecard_.calibration
         moved = calibration is not None and calibration.moves_decisions
-        if rows is None or not (moved or self._has_chosen_pairs):
+        if rows is None or not (moved or self._chose_by_classes):
             return rows
         if self.fold_scores is None:
             return rows
@@ -280,7 +281,7 @@ class Fit(Trained):
         if settings.chooses_pairs:  # as many are chosen anew in each fold
             settings = replace(settings, interactions=pairs and len(pairs))
         pieces, plain, mapped = self.fold_scores(settings)
-        return rows.of_folds(pieces, plain if self._has_chosen_pairs else None, mapped)
+        return rows.of_folds(pieces, plain if self._chose_by_classes else None, mapped)
 
     @property
     def left_out_losses(self) -> Floats | None:
@@ -306,10 +307,16 @@ class Fit(Trained):
         return self.settings.chooses_pairs and bool(self.encoder_.interactions)
 
     @property
+    def _chose_by_classes(self) -> bool:
+        """Whether the same rows chose pairs of columns, or bins that folds merge."""
+        merged = ("folds", text.FOLDS_OF_BINS) in self.notes
+        return merged or self._has_chosen_pairs
+
+    @property
     def _left_out_risk(self) -> float | None:
-        """Risk on left-out rows; by folds where these rows chose pairs of columns."""
+        """Risk on left-out rows; by folds where these rows chose pairs, or bins."""
         rows = self._answered
-        if rows is None or self.fold_scores is None or not self._has_chosen_pairs:
+        if rows is None or self.fold_scores is None or not self._chose_by_classes:
             return self.choice.risk
         squares = (rows.residuals**2).sum(axis=1) @ rows.sample_weight
         scale = ridge.weight_of(self.points.n_classes) / rows.sample_weight.sum()
@@ -376,6 +383,8 @@ class Fit(Trained):
             notes = (*notes, ("no-left-out", text.NO_LEFT_OUT))
         elif self._has_chosen_pairs and self.fold_scores is not None:
             notes = (*notes, ("folds", text.FOLDS_OF_PAIRS))
+        elif self._chose_by_classes:
+            pass  # said already
         elif rows is not None and rows.mapped is not None and self.rule == "map":
             notes = (*notes, ("folds", text.FOLDS))
         return certificate(

@@ -32,6 +32,7 @@ from renyi.encoding.rows import (
     TrainingRows,
     has_names,
     in_tuples,
+    merged_rows,
 )
 from renyi.encoding.tuples import (
     MAX_TUPLES,
@@ -44,6 +45,7 @@ from renyi.fitting.record import Fit, FoldScores, ScoredRows
 from renyi.fitting.settings import WEIGHING, Settings, check_calibration
 from renyi.formatting import number_of
 from renyi.limits import memory_budget
+from renyi.marginals.arithmetic import merged_by_classes
 from renyi.marginals.consistency import check_possible, class_pairs
 from renyi.marginals.marginals import Marginals, count_rows
 from renyi.marginals.uncertainty import Noise
@@ -78,6 +80,8 @@ def fit_rows(rows: TrainingRows, settings: Settings) -> Fit:
 
     Pairs of columns that the settings ask for are made of rows of single columns.
     """
+    if rows.encoder.is_fine:
+        return _fit_merged_bins(rows, settings)
     if settings.chooses_order:
         return _fit_chosen_order(rows, settings)
     if rows.encoder.order == 1 and settings.chooses_pairs:
@@ -142,6 +146,25 @@ def _too_expensive(rows: TrainingRows, order: int) -> str | None:
         f"{features:,} features of {order} columns in {n:,} rows would take minutes or "
         "too much memory"
     )
+
+
+def _fit_merged_bins(rows: TrainingRows, settings: Settings) -> Fit:
+    """Train on bins that are merged by the classes.
+
+    Folds merge them anew, so that the error to expect is not of bins that saw it.
+    """
+    merged = merged_rows(rows)
+    same = merged.encoder.columns == rows.encoder.columns
+    if settings.tuple_order > 1:
+        merged = in_tuples(merged, settings.tuple_order)
+    fit = fit_rows(merged, settings)
+    if same:
+        return fit
+    if rows.effective_n > SAMPLE:
+        notes = (*fit.notes, ("merged-bins", text.MERGED_BINS))
+        return replace(fit, notes=notes, fold_scores=None)
+    notes = (*fit.notes, ("folds", text.FOLDS_OF_BINS))
+    return replace(fit, notes=notes, fold_scores=partial(_fold_scores, rows))
 
 
 def _fit_chosen_pairs(rows: TrainingRows, settings: Settings) -> Fit:
@@ -220,6 +243,9 @@ def fit_counts(
         Warnings for the certificate.
     """
     check_counts(m, settings)
+    if m.settings.is_fine:
+        m = merged_by_classes(m)
+        notes = (*notes, ("merged-bins", text.MERGED_BINS))
     fit = _fit_primal(m, settings, None, effective_n, sample, notes)
     return replace(fit, named=has_names(m.encoder))
 
@@ -291,7 +317,7 @@ def _fit_primal(
     factor = None
     if settings.weighting is not None:
         factor = settings.class_factors(classes, m.class_probabilities * m.n)
-    Q, F, priors = _weighed_pairs(m, factor)
+    Q, F, priors = weighed_pairs(m, factor)
     equations = ridge.moments(Q, F, priors, settings.fit_intercept)
     alpha = ridge.check_alpha(settings.alpha)
     sizes = m.encoder.columns.sizes
@@ -322,7 +348,7 @@ def _fit_primal(
     if settings.calibration_for(K, left_out) == "discriminant":
         pairs = maps.moments_of_pairs(Q, F, priors, solution.z, solution.intercept)
     if settings.objective == "ranking":
-        plain = _weighed_pairs(m, None)
+        plain = weighed_pairs(m, None)
         moments = maps.moments_of_pairs(*plain, solution.z, solution.intercept)
         slope, start = maps.label_map(moments)
         solution, left_out = maps.rescaled(solution, left_out, slope, start)
@@ -379,7 +405,7 @@ def _fit_uncertain(m: Marginals, settings: Settings, notes: tuple[Warned, ...]) 
     )
 
 
-def _weighed_pairs(m: Marginals, factor: Floats | None) -> tuple[Table, Floats, Floats]:
+def weighed_pairs(m: Marginals, factor: Floats | None) -> tuple[Table, Floats, Floats]:
     """Return Q, F and the probabilities of classes, each weighted by a factor."""
     F = m.F
     priors = m.class_probabilities

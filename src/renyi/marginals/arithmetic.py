@@ -9,7 +9,7 @@ labels without rows are dropped. The result is the same as counting the remainin
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -19,8 +19,11 @@ from numpy.typing import NDArray
 from renyi.counting import sparse_counts
 from renyi.counting.onehot import offsets
 from renyi.counting.pair_counts import check_table_size
-from renyi.encoding.columns import AND, Columns
-from renyi.encoding.rules import check_names
+from renyi.encoding.bins import checked_edges
+from renyi.encoding.columns import AND, Column, Columns
+from renyi.encoding.encoder import MERGED, Encoder
+from renyi.encoding.merging import Tables, merged_encoder
+from renyi.encoding.rules import check_names, merged_levels
 from renyi.encoding.tuples import NEW
 from renyi.marginals.consistency import (
     absent_pairs,
@@ -141,6 +144,91 @@ def selected(m: Marginals, features: list[str]) -> Marginals:
     part = _taken(m, m.columns.take(m.columns.places(names)), m.columns.spans(names))
     absent = frozenset(pair for pair in m.absent if pair <= set(names))
     return dataclasses.replace(part, absent=absent)
+
+
+def coarsened(m: Marginals, edges: Mapping[str, Sequence[float]]) -> Marginals:
+    """Return the marginals with neighbouring bins merged; see `Marginals.coarsen`."""
+    if m.target in edges:
+        raise ValueError(f"{m.target!r} is the target: its classes cannot be merged.")
+    columns = {column.name: column for column in m.columns}
+    for name, kept in edges.items():
+        stay = checked_edges(name, kept) if len(kept) else ()
+        columns[name] = Column(name, merged_levels(m.columns.named(name), stay))
+    return in_bins(m, Columns.of(columns.values()))
+
+
+def in_bins(m: Marginals, columns: Columns) -> Marginals:
+    """Return the marginals over columns of which some have merged bins."""
+    if m.columns == columns:
+        return m
+    if m.order > 1:
+        raise ValueError(
+            "The marginals count tuples of columns, whose bins cannot be merged: count "
+            "the rows again with an encoder of these bins."
+        )
+    if isinstance(m.uncertainty, Noise):
+        raise ValueError(
+            "Bins of a private release cannot be merged: the noise of a sum is not "
+            "that of a count. Declare fewer bins before the release."
+        )
+    place = _places_in(m, columns)
+    first = np.flatnonzero(np.diff(place, prepend=-1))
+
+    def merged(table: NDArray[Any]) -> NDArray[Any]:
+        lines = np.add.reduceat(table, first, axis=-2)
+        return np.add.reduceat(lines, first, axis=-1)
+
+    if m.uncertainty is not None:
+        return _with_columns(m, columns, m.uncertainty.mapped(merged))
+    size = int(columns.sizes.sum())
+    if sparse_counts.is_sparse(m.counts):
+        counts = sparse_counts.moved(m.counts, place, size)
+    else:
+        counts = merged(m.counts)
+    inner = m.class_counts
+    if inner is not None:
+        own = place[m.columns.spans(m.feature_names)]
+        first = np.flatnonzero(np.diff(own, prepend=-1))
+        inner = merged(inner)
+    return dataclasses.replace(m, counts=counts, columns=columns, class_counts=inner)
+
+
+def merged_by_classes(m: Marginals) -> Marginals:
+    """Return marginals whose bins are merged by the classes, if they ask for it."""
+    if not m.settings.is_fine:
+        return m
+    counts = m.target_counts
+    starts = offsets(m.encoder.columns.sizes)
+    tables: Tables = [
+        np.asarray(counts[starts[j] : starts[j + 1]], np.float64)
+        if column.kind == "number"
+        else None
+        for j, column in enumerate(m.encoder.columns)
+    ]
+    encoder = merged_encoder(m.encoder, tables)
+    features = {column.name: column for column in encoder.columns}
+    columns = Columns.of(features.get(c.name, c) for c in m.columns)
+    settings = dataclasses.replace(m.settings, binning=MERGED)
+    return dataclasses.replace(in_bins(m, columns), settings=settings)
+
+
+def to_be_merged(m: Marginals, encoder: Encoder | None) -> Marginals:
+    """Return marginals that ask for merged bins, if an unfitted encoder does."""
+    if encoder is None or encoder.columns or not encoder.fresh.is_fine:
+        return m
+    if m.order > 1:
+        raise InputError(
+            "{binning} merges bins of single columns, but the marginals count tuples "
+            "of columns: count them with this setting.",
+            binning="supervised",
+        )
+    settings = dataclasses.replace(
+        m.settings,
+        binning=encoder.fresh.binning,
+        bins=encoder.bins,
+        monotone=encoder.monotone,
+    )
+    return dataclasses.replace(m, settings=settings)
 
 
 def occurring(m: Marginals) -> Marginals:

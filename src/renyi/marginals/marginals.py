@@ -33,7 +33,7 @@ from renyi.counting.pair_counts import (
 )
 from renyi.encoding.columns import ColumnLike, Columns, Label, TableLike
 from renyi.encoding.encoder import Encoder
-from renyi.encoding.rows import TrainingRows, coded_rows
+from renyi.encoding.rows import TrainingRows, coded_rows, in_tuples
 from renyi.encoding.rules import check_total
 from renyi.encoding.tuples import Interactions, Pairs, encoder_of_order
 from renyi.marginals import arithmetic, consistency, file
@@ -250,6 +250,34 @@ class Marginals:
         """Return the marginals of some of the features and the target."""
         return arithmetic.selected(self, list(features))
 
+    def coarsen(self, edges: Mapping[str, Sequence[float]]) -> Marginals:
+        """Return the counts with neighbouring bins of numbers merged.
+
+        The counts are those of counting the rows with the coarser bins. Intervals of
+        counts are added up.
+
+        Parameters
+        ----------
+        edges : dict
+            For each column to change, the edges that stay. They must be edges of the
+            column: bins can be merged, not cut.
+
+        Examples
+        --------
+        >>> import pandas as pd
+        >>> import renyi
+        >>> X = pd.DataFrame({"age": [12, 25, 40, 41, 70]})
+        >>> y = ["n", "n", "p", "p", "n"]
+        >>> encoder = renyi.Encoder(bins={"age": [18, 30, 65]})
+        >>> m = renyi.Marginals.from_data(X, y, encoder=encoder)
+        >>> m.coarsen({"age": [30]}).block("age", "y")
+        y            n  p
+        age
+        up to 29     2  0
+        30 and more  1  2
+        """
+        return arithmetic.coarsened(self, edges)
+
     def __add__(self, other: Marginals) -> Marginals:
         """Return the marginals of the rows of both.
 
@@ -349,8 +377,12 @@ class Marginals:
             Pairs of columns that are features, together with the single columns, as in
             ``interactions=[("age", "sex")]``.
         """
-        encoder = encoder_of_order(encoder, order, interactions)
-        rows = coded_rows(X, y, target, encoder, sample_weight)
+        tuples = encoder_of_order(encoder, order, interactions)
+        first = tuples.single.fresh
+        fine = tuples.order > 1 and first.is_fine
+        rows = coded_rows(X, y, target, first if fine else tuples, sample_weight)
+        if fine:  # tuples of merged bins
+            rows = in_tuples(rows, order, interactions)
         return count_rows(rows, class_conditional)
 
     @classmethod

@@ -33,7 +33,7 @@ from renyi.encoding.arrow import (
 )
 from renyi.encoding.bins import Cells, Sketch, bin_codes
 from renyi.encoding.columns import Column, Columns, Label, Levels, label_text, ranked
-from renyi.encoding.encoder import Encoder, target_encoder
+from renyi.encoding.encoder import Bins, Encoder, target_encoder
 from renyi.encoding.rules import (
     MAX_INTEGER_LABELS,
     NO_ROWS,
@@ -306,9 +306,9 @@ class ColumnProfile(Summary):
     def decided(self, spec: CountSpec) -> CountSpec:
         """Return a spec, whose undecided columns these are, with all decided."""
         auto = self.spec.encoder.numeric == "auto" and not self.spec.fitted
-        bins = self.spec.encoder.bins
+        bins = self.spec.encoder.first_bins
         n = self.n if auto else 0
-        return spec.decided({c.name: c.decided(bins, n) for c in self._columns})
+        return spec.decided({c.name: c.decided(bins(c.name), n) for c in self._columns})
 
     def _parts(self) -> tuple[dict[str, Any], Arrays]:
         arrays = {
@@ -380,7 +380,7 @@ class _Undecided:
         if self.text is not None and other.text is not None:
             self.text.merge(other.text)
 
-    def decided(self, bins: int | str, n: int) -> ColumnSpec:
+    def decided(self, bins: Bins, n: int) -> ColumnSpec:
         """Return what the column is; n is the number of rows if identifiers matter."""
         spec = self._spec
         whole = self.whole

@@ -124,6 +124,7 @@ class CountSpec:
         features = [name for name in names if name not in (target, weight)]
         check_features(features, target)
         known = {column.name: column.levels for column in encoder.columns}
+        settings = encoder.fresh.settings()
         if known:
             there = {*features}
             features = list(known)
@@ -143,6 +144,8 @@ class CountSpec:
             elif levels is not None:
                 kind = levels.kind
                 text = fitted_text(levels) if text else ""
+            elif name in encoder.binned_names:
+                kind = "number"
             elif numeric is not None:
                 kind = "number" if name in numeric else "label"
             elif text or family_name == "integer":
@@ -151,7 +154,7 @@ class CountSpec:
         return cls(
             (*features, target),
             tuple(columns),
-            encoder.settings(),
+            settings,
             bool(encoder.columns),
             class_conditional,
             weight,
