@@ -21,6 +21,7 @@ from renyi.marginals.marginals import Marginals
 from renyi.marginals.uncertainty import Intervals
 from renyi.sources import files
 from renyi.sources.kept_rows import KeptRows
+from renyi.sources.layouts import OPTIONS
 from renyi.warnings import warn
 
 _RULES = ("rounding", "suppressed_below", "perturbed_by")
@@ -67,6 +68,7 @@ def _published(args: Args) -> Marginals:
     from renyi.sources import published
 
     names = ["encoder", "order", "interactions", "class_conditional", "weight"]
+    names += OPTIONS
     inputs.check_not_given(args, names, "is for rows: leave it out with --tables")
     if args.files:
         raise ValueError(

@@ -28,6 +28,10 @@ _SOURCE = f"a table ({suffixes.TABLES}), pair counts (.renyi) or a bundled name"
 _TABLES = (
     f"tables ({suffixes.TABLES}), patterns ('v*.csv'), Parquet folders, a bundled name"
 )
+_SHORT = (
+    "tables (.csv, .tsv, .txt, …, .gz, .parquet, .arrow), counts (.renyi), "
+    "bundled names"
+)
 _DATABASE = "with --table a database (file, or postgresql://…)"
 WRITTEN = (".csv", ".csv.gz", ".parquet")  # file endings of predictions
 PICTURE = (".svg", ".png", ".pdf")
@@ -120,6 +124,13 @@ rows:
 --sql QUERY  rows of a DuckDB query (FILE is its table data)
 {_TABLE}
 """
+_SEP = "--sep CHAR  between cells of a text table (default: found)"
+_NAMES = "--names A,B,…  columns, if there is no header"
+_LAYOUT = f"""
+{_SEP}
+--no-header  the first row is data: columns x1, x2, …
+{_NAMES} (or a file, one name a line)
+"""
 _COLUMNS = """
 columns:
 --id COL ...  columns that identify a row (never predictors)
@@ -139,13 +150,16 @@ _WITHIN = "--class-conditional  also count the pairs within each class"
 # ---- commands
 
 _FIT = f"""train a classifier and certify it
-[FILE ...]  {_TABLES}; {_DATABASE}; or pair counts (.renyi)
+[FILE ...]  {_SHORT}; {_DATABASE}
 --target COL
 --out PREFIX
 --marginals  write PREFIX.renyi (default: below {SMALL / 1e6:.0f} MB)
 --details
 --json
 {_ROWS}
+{_SEP}
+{_NAMES} (or --no-header)
+--no-header
 {_COLUMNS}
 {_WEIGHT}
 {_UNSEEN}
@@ -169,6 +183,7 @@ FILE ...  {_TABLES}; {_DATABASE}
 --out FILE  write to a file ({_WRITTEN}), not to stdout
 --where SQL  {_WHERE}
 {_TABLE}
+{_LAYOUT}
 --id COL ...  columns that identify a row (copied to the answers)
 --proba  add the estimated class probabilities
 --score  add the scores
@@ -187,6 +202,7 @@ FILE ...  {_TABLES}; {_DATABASE}
 --out FILE  write a table of the points ({_WRITTEN})
 --where SQL  {_WHERE}
 {_TABLE}
+{_LAYOUT}
 --id COL ...  columns that identify a row (copied to the answers)
 --memory SIZE
 --spreadsheet
@@ -204,6 +220,7 @@ _CERTIFY = f"""bound the error of a model by pair counts or by unseen rows
 {_HELDOUT}
 --rows FILE  evaluate the model on these rows (instead of pair counts)
 {_TABLE}
+{_LAYOUT}
 {_CLASS}
 --confidence SHARE  confidence of the bound (default 0.95)
 two halves of the rows, or two samples:
@@ -232,6 +249,7 @@ search:
 --time-limit SECONDS
 --seed N
 {_COLUMNS}
+{_LAYOUT}
 {_WEIGHT}
 {_WITHIN}
 """
@@ -241,6 +259,7 @@ FILE  {_SOURCE}
 --matrix  print the correlation of every pair of columns
 --json
 {_COLUMNS}
+{_LAYOUT}
 {_WEIGHT}
 """
 _SELECT = f"""select features, and train on them alone
@@ -259,6 +278,7 @@ or --max-error SHARE  select the fewest features with an error certified to be a
 --details
 --json
 {_COLUMNS}
+{_LAYOUT}
 {_WEIGHT}
 {_UNSEEN}
 """
@@ -275,6 +295,7 @@ or --test SHARE  evaluate on this share of the rows, train on the others
 --json
 --weight COL
 {_ROWS}
+{_LAYOUT}
 {_COLUMNS}
 {_UNSEEN}
 note:  Methods: map, renyi, sharp (rules of the points), uncalibrated, order2 (pairs of
@@ -296,6 +317,7 @@ _BUILD = f"""count the pairs of columns of a table
 --out FILE.renyi
 --json
 {_ROWS}
+{_LAYOUT}
 {_COLUMNS}
 {_WEIGHT}
 {_UNSEEN}
@@ -337,6 +359,7 @@ add noise, for differential privacy (needs --encoder):
 before anything is written:
 --plan  print guarantee and error for several thresholds and budgets
 --rows FILE  evaluate the model on these rows (with --plan)
+{_LAYOUT}
 """
 _ENCODER = f"""write columns, categories and bins, and no count
 [FILE ...]  {_TABLES}; {_DATABASE}
@@ -344,6 +367,7 @@ _ENCODER = f"""write columns, categories and bins, and no count
 --out ENCODER.json
 --json
 {_ROWS}
+{_LAYOUT}
 {_COLUMNS}
 """
 _SHOW = f"""print what a file of pair counts contains
@@ -379,6 +403,7 @@ MODEL  {_MODEL}
 --json
 {_HELDOUT}
 --rows FILE  evaluate the model on these rows (none is stored)
+{_LAYOUT}
 {_CLASS}
 """
 

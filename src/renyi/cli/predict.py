@@ -44,7 +44,6 @@ from renyi.formatting import (
 from renyi.progress import Progress
 from renyi.sources import files
 from renyi.sources.csv import CsvFile
-from renyi.sources.databases import DatabaseTable
 from renyi.warnings import warn
 
 PREDICTION = "prediction"
@@ -214,7 +213,7 @@ def check_features(path: object, names: list[str], features: list[str]) -> None:
 def heldout_rows(
     clf: Fit,
     model: str,
-    rows: str | DatabaseTable | streams.OpenedRows,
+    rows: files.TableFile | streams.OpenedRows,
     target: str | None,
 ) -> tuple[pa.Table, list[str]]:
     """Read the rows of a table that have a class, as the model takes them.
@@ -223,8 +222,7 @@ def heldout_rows(
     others that it does not know.
     """
     if not isinstance(rows, streams.OpenedRows):
-        file = files.opened(inputs.table_path(rows) if isinstance(rows, str) else rows)
-        rows = streams.OpenedRows(str(file.path), [file])
+        rows = streams.OpenedRows(str(rows.path), [rows])
     path = rows.name
     names = rows.tables[0].schema.names
     target = clf.target if target is None else target
