@@ -45,7 +45,7 @@ from renyi.marginals.marginals import Marginals
 from renyi.sources import files
 from renyi.sources.databases import is_database
 from renyi.sources.layouts import OPTIONS, Layout
-from renyi.validation import InputError, prefixed
+from renyi.validation import prefixed
 from renyi.warnings import warn
 
 _CLASS_NAMES = ("target", "class", "label", "y", "outcome")
@@ -285,7 +285,7 @@ def layout_of(args: Args) -> Layout:
 def _names_of(text: str) -> list[str]:
     """Return names with commas between them, or those of a file, one on each line."""
     place = Path(text)
-    if not place.is_file():
+    if not os.path.isfile(text):  # not an error for a name that is too long
         return [name.strip() for name in text.split(",")]
     if place.stat().st_size > _LARGEST_NAMES:
         raise ValueError(f"--names {place} is too large: give one name on each line.")
@@ -323,10 +323,9 @@ def chosen_columns(
         likely = sorted(
             names, key=lambda n: (n.lower() not in _CLASS_NAMES, n != names[-1])
         )
-        raise InputError(
+        raise ValueError(
             f"--target is required: name the column of {source} to predict, such as "
-            f"{listed(likely)}.",
-            *_advice(args, names),
+            f"{listed(likely)}.{_advice(args, names)}"
         )
     weight = [] if args.weight is None else [args.weight]
     requested = [*args.id, *args.drop, *args.numeric, *args.categorical]
@@ -334,7 +333,7 @@ def chosen_columns(
     try:
         files.require(source, names, [target, *requested, *weight])
     except ValueError as error:
-        raise InputError(str(error), *_advice(args, names)) from None
+        raise ValueError(f"{error}{_advice(args, names)}") from None
     check_weight_column(args.weight, target)
     if target in requested:
         raise ValueError(
@@ -365,11 +364,13 @@ def chosen_columns(
     return target, columns, {n: kinds[n] for n in kinds if n not in weight}
 
 
-def _advice(args: Args, names: Sequence[str]) -> list[str]:
-    """Return the option for a table whose first row is data, if its names are."""
+def _advice(args: Args, names: Sequence[str]) -> str:
+    """Return advice for a text table whose names look like data."""
     numbers = sum(_NUMBER.fullmatch(name) is not None for name in names)
     is_text = not args.sql and files.text_header(args.tables or []) is not None
-    return ["no_header"] if is_text and 2 * numbers >= len(names) else []
+    if not is_text or 2 * numbers < len(names):
+        return ""
+    return " If its first row is data, pass --no-header."
 
 
 def constant_names(source: str, columns: Iterable[Column], total: int) -> list[str]:

@@ -21,7 +21,6 @@ from renyi.cli import inputs
 from renyi.encoding.columns import Label, label_text
 from renyi.encoding.rules import LEAST_ROWS
 from renyi.formatting import listed, percent
-from renyi.validation import InputError
 from renyi.warnings import warn
 
 if TYPE_CHECKING:
@@ -177,16 +176,10 @@ def check_header(path: object, first: pa.Table, has_names: bool = True) -> None:
         f"({listed(suspects)})"
     )
     if data == len(names) or sum(occurring) > _MANY * len(names):
-        raise InputError(
-            f"{text}: add a row of names at the top of the file, or say that there is "
-            "none.",
-            "no_header",
+        raise ValueError(
+            f"{text}: pass --no-header, or add a row of names at the top of the file."
         )
-    warn(
-        f"{text}. It was taken for names: add a row of names if it is data.",
-        "note",
-        "no_header",
-    )
+    warn(f"{text}. It was taken for names: pass --no-header if it is data.")
 
 
 def _check_first_row(path: object, rows: pa.Table) -> None:

@@ -120,11 +120,10 @@ def _lines(
 
 
 class _Pieces(io.RawIOBase):
-    """A stream of the bytes that an iterator makes of a text."""
+    """A stream of the bytes that an iterator yields."""
 
-    def __init__(self, pieces: Iterator[bytes], text: io.TextIOBase) -> None:
+    def __init__(self, pieces: Iterator[bytes]) -> None:
         self._pieces = pieces
-        self._text = text  # which closes its file when nobody refers to it
         self._left = b""
 
     def readable(self) -> bool:
@@ -264,10 +263,9 @@ class CsvFile:
         """Yield the batches that Arrow makes of blocks of this size."""
         total = max(self.path.stat().st_size, 1)
         try:
-            with _opened(self.path) as stream:
+            with self._opened() as (stream, rows):
                 file = getattr(stream, "fileobj", stream)
-                batches = self._read(self._as_csv(stream), schema, size)
-                for number, batch in enumerate(batches, 1):
+                for number, batch in enumerate(self._read(rows, schema, size), 1):
                     place = min(file.tell(), number * size)  # Arrow reads ahead
                     yield Block(batch, min(place / total, 1.0), size)
         except pa.ArrowException as error:
@@ -316,12 +314,17 @@ class CsvFile:
     def _is_rewritten(self) -> bool:
         return self.header.form != "CSV"
 
-    def _as_csv(self, stream: IO[bytes]) -> IO[bytes]:
-        """Return the stream of a file as one of CSV, with the same lines."""
-        if not self._is_rewritten:
-            return stream
-        text = io.TextIOWrapper(stream, "utf-8-sig", "surrogateescape", newline="")
-        return io.BufferedReader(_Pieces(self._rewritten(text), text), _BUFFER)
+    @contextlib.contextmanager
+    def _opened(self) -> Iterator[tuple[IO[bytes], IO[bytes]]]:
+        """Yield the file, and its contents as CSV with the same lines."""
+        with _opened(self.path) as stream:
+            if not self._is_rewritten:
+                yield stream, stream
+                return
+            with io.TextIOWrapper(
+                stream, "utf-8-sig", "surrogateescape", newline=""
+            ) as text:
+                yield stream, io.BufferedReader(_Pieces(self._rewritten(text)), _BUFFER)
 
     def _rewritten(self, text: IO[str]) -> Iterator[bytes]:
         """Yield the lines of a file as CSV; those of the header are blank."""
@@ -346,8 +349,10 @@ class CsvFile:
         line = 1
         limit = csv.field_size_limit(LONGEST_RECORD)
         try:
-            with _opened(self.path) as stream:
-                text = io.TextIOWrapper(self._as_csv(stream), "utf-8-sig", newline="")
+            with (
+                self._opened() as (_, rows),
+                io.TextIOWrapper(rows, "utf-8-sig", newline="") as text,
+            ):
                 lines = _lines(text, LONGEST_RECORD, is_each_limited=True)
                 reader = csv.reader(lines, delimiter=self.header.delimiter)
                 for cells in reader:
