@@ -272,6 +272,7 @@ def test_rows_of_arff_between_tabs(tmp_path: Path) -> None:
 def test_cells_of_arff() -> None:
     assert arff_cells("") == [""]
     assert arff_cells("a, ,b,") == ["a", "", "b", ""]
+    assert arff_cells("'a','b','c',", most=1) == ["a", "b"]
     assert arff_cells(
         r"'a\'b' , "
         r'"c\\", d\'e'
@@ -300,7 +301,7 @@ ARFF = "@relation t\n@attribute a {u, v}\n@attribute y {n, p}\n"
         ("t.arff", "@relation t\n@attribute areal\n@data\n", "line 2: an '@attribute'"),
         ("t.arff", "@relation t\n@attribute a {u\n@data\n", "line 2: an '@attribute'"),
         ("t.arff", "@relation t\n@attribute a relational\n", "line 2: 'relational' is"),
-        ("t.arff", f"{ARFF}@inputs a, b\n@data\nu,n\n", "no '@attribute' for 'b'"),
+        ("t.arff", f"{ARFF}@inputs a, b\n@data\nu,n\n", "no '@attribute' names 'b'"),
         ("t.arff", f"{ARFF}@inputs 'a\n@data\nu,n\n", "line 4: a quote"),
         ("t.arff", f"{ARFF}@attribute a real\n@data\nu,n,1\n", "two columns named 'a'"),
         ("t.arff", f"{ARFF}@data\n", "has a header but no rows"),
@@ -333,7 +334,9 @@ def test_headers_are_limited(
     monkeypatch.setattr(csv, "_LONGEST_HEADER", 2_000)
     lines = "".join(f"@attribute a{k} real\n" for k in range(1_000))
     for content in (f"@relation t\n{lines}", "% no\n" * 1_000, "x" * 100_000):
-        with pytest.raises(ValueError, match=rf"{name}.*within 2,000 characters"):
+        with pytest.raises(
+            ValueError, match=rf"{name}.*not end within 2,000 characters"
+        ):
             files.marginals(write(tmp_path, content, name), "y")
 
 

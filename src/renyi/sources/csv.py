@@ -115,7 +115,7 @@ def _lines(
     while line := stream.readline(left + 1):
         left = most if is_each_limited else left - len(line)
         if len(line) > most or left < 0:
-            raise LongLineError(f"no line ends within {most:,} characters")
+            raise LongLineError(f"the header does not end within {most:,} characters")
         yield line
 
 

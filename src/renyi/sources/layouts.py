@@ -9,6 +9,7 @@ are read (`as_csv`), so that one reader reads them all.
 from __future__ import annotations
 
 import csv
+import math
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -45,12 +46,12 @@ _NUMERIC = {"numeric", "real", "integer"}
 _OTHER_TYPES = {"string", "date"}
 _ATTRIBUTE = re.compile(
     r"""@attribute\s+
-    ('(?:[^'\\]|\\.)*' | "(?:[^"\\]|\\.)*" | [^\s{'"][^\s{]*(?=[\s{]))  # the name
+    ('(?:[^'\\]++|\\.)*+' | "(?:[^"\\]++|\\.)*+" | [^\s{'"][^\s{]*(?=[\s{]))  # the name
     \s*(\{.*\}|\w+)""",  # values, or the name of a type
     re.I | re.X,
 )
 _ARFF_CELL = (
-    r"""[ ]*(?:'((?:[^'\\]|\\.)*)'|"((?:[^"\\]|\\.)*)"|([^'" SEP][^SEP]*|))"""
+    r"""[ ]*(?:'((?:[^'\\]++|\\.)*+)'|"((?:[^"\\]++|\\.)*+)"|([^'" SEP][^SEP]*|))"""
     r"[ ]*(SEP|$)"
 )
 _ARFF_CELLS = {c: re.compile(_ARFF_CELL.replace("SEP", c)) for c in ",\t"}
@@ -105,7 +106,8 @@ class Header(NamedTuple):
 
     def label_kinds(self, others: Collection[str] = ()) -> dict[str, str]:
         """Return which columns, but for `others`, the header declares as labels."""
-        return {name: "label" for name in self.names if name in self.labels - {*others}}
+        declared = self.labels.difference(others)
+        return {name: "label" for name in self.names if name in declared}
 
     def described(self, kind: str, how: str) -> Header:
         """Return the header with a few words on its kind and its separator."""
@@ -151,7 +153,9 @@ def recognise(path: Path, lines: Lines, layout: Layout) -> Header:
     """Return the header of a file that begins with these lines."""
     if _begins_as_arff(lines):
         if layout != PLAIN:
-            raise superfluous(f"{path} has an ARFF header, which says it all")
+            raise superfluous(
+                f"{path} has an ARFF header, which names columns and separator"
+            )
         return _arff_header(path, lines)
     separator = layout.separator or _separator(path, lines)
     how = "" if layout.separator else _WORDS[separator]
@@ -295,10 +299,10 @@ def _arff_header(path: Path, lines: Iterable[str]) -> Header:
         raise ValueError(f"{path} has no line '@data': take a complete copy.")
     if not names:
         raise ValueError(f"{path} has no line '@attribute': take a complete copy.")
-    for name in (*uses["input"], *uses["output"]):
-        if name not in names:
-            raise ValueError(f"{path}: there is no '@attribute' for {name!r:.60}.")
     used = {*uses["input"], *uses["output"]}
+    unknown = used.difference(names)
+    if unknown:
+        raise ValueError(f"{path}: no '@attribute' names {min(unknown)!r:.60}.")
     unused = [name for name in names if name not in used] if uses["input"] else []
     delimiter = _arff_delimiter(line for _, line in numbered)
     return Header(
@@ -342,13 +346,17 @@ def _separator(path: Path, lines: Lines) -> str:
     name = path.name.lower()
     if ".tsv" in name:
         return "\t"
-    record = ""  # the first line that is not blank, and those its quotes continue on
+    record: list[
+        str
+    ] = []  # the first line that is not blank, and those its quotes continue on
+    quotes = 0
     for line in lines:
         if record or line.strip():
-            record += line
-        if record and record.count('"') % 2 == 0:
+            record.append(line)
+            quotes += line.count('"')
+        if record and quotes % 2 == 0:
             break
-    unquoted = _unquoted(record)
+    unquoted = _unquoted("".join(record))
     if ".tab" in name and "\t" in unquoted:
         return "\t"
     if "," in unquoted:
@@ -406,9 +414,9 @@ def _records(lines: Iterable[str], separator: str) -> Iterator[tuple[list[str], 
 
 def as_csv(line: str, header: Header) -> str:
     """Return a line of rows as one of CSV, without its end."""
-    return (
-        _of_arff(line, header.delimiter) if header.form == "ARFF" else _of_blanks(line)
-    )
+    if header.form == "ARFF":
+        return _of_arff(line, header)
+    return _of_blanks(line)
 
 
 def _of_blanks(line: str) -> str:
@@ -430,7 +438,7 @@ def _of_blanks(line: str) -> str:
     return _joined(cells, "\t")
 
 
-def _of_arff(line: str, delimiter: str) -> str:
+def _of_arff(line: str, header: Header) -> str:
     """Return a row of ARFF as CSV; a comment becomes a blank line."""
     text = line.strip(" \r\n")
     if text.startswith("%"):
@@ -439,11 +447,14 @@ def _of_arff(line: str, delimiter: str) -> str:
         raise ValueError(_SPARSE)
     if '"' not in text and "'" not in text:
         return text
-    return _joined(arff_cells(text, delimiter), delimiter)
+    cells = arff_cells(text, header.delimiter, len(header.names))
+    return _joined(cells, header.delimiter)
 
 
-def arff_cells(text: str, delimiter: str = ",") -> list[str]:
+def arff_cells(text: str, delimiter: str = ",", most: float = math.inf) -> list[str]:
     r"""Return the cells of a line of ARFF, which may be in quotes of both kinds.
+
+    Of a line with too many, these are one more than `most`.
 
     >>> arff_cells(r"5.1, 'it\'s, so', \"a b\", ?")
     ['5.1', "it's, so", 'a b', '?']
@@ -459,7 +470,7 @@ def arff_cells(text: str, delimiter: str = ",") -> list[str]:
             quoted = match[1] if match[1] is not None else match[2]
             plain = re.sub(r"\\(.)", lambda m: _ESCAPES.get(m[1], m[1]), quoted)
         cells.append(plain.strip(" "))
-        if not match[4]:
+        if not match[4] or len(cells) > most:
             return cells
         place = match.end()
 
