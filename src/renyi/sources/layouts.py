@@ -456,8 +456,8 @@ def arff_cells(text: str, delimiter: str = ",", most: float = math.inf) -> list[
 
     Of a line with too many, these are one more than `most`.
 
-    >>> arff_cells(r"5.1, 'it\'s, so', \"a b\", ?")
-    ['5.1', "it's, so", 'a b', '?']
+    >>> arff_cells(r"5.1, 'it\'s, so', u, ?")
+    ['5.1', "it's, so", 'u', '?']
     """
     cells = []
     place = 0
