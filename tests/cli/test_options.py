@@ -75,7 +75,8 @@ def test_every_command_has_help_on_every_option() -> None:
         for command, action in options(parser())
         if action.help == argparse.SUPPRESS
     ]
-    assert hidden == [("compare", "--weight")]  # it rejects weights with a reason
+    # The help of --names in fit has --no-header; compare rejects weights with a reason.
+    assert hidden == [("fit", "--no-header"), ("compare", "--weight")]
     for command, action in options(parser()):
         assert action.help, (command, action.option_strings)
 

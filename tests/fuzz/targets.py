@@ -381,6 +381,30 @@ def _csv_seeds() -> list[bytes]:
     return [plain, quoted, plain.replace(b"green", '"gré,en"'.encode())]
 
 
+def _layout_seeds() -> list[bytes]:
+    """Return tables of KEEL and Orange, and one with blanks between cells."""
+    table = _seed_table().to_pandas().astype(object).fillna("?").map(str)
+    names = list(table)
+    types = ["{red, green, blue}", "integer [0, 2]", "real", "real[0,9]", "string", ""]
+    types[-1] = "{no, 'yes'}"
+    lines = [f"@attribute {n} {t}" for n, t in zip(names, types, strict=True)]
+    lines += ["@inputs " + ", ".join(names[:-1]), "@outputs y", "@data"]
+    rows = [", ".join(row) for row in table.to_numpy()]
+    keel = "\n".join(["@relation seed", "% a comment", *lines, *rows])
+    kinds = ["d", "d", "c", "c", "s", "no yes"]
+    flags = ["", "", "", "", "meta", "class"]
+    top = ["\t".join(each) for each in (names, kinds, flags)]
+    orange = "\n".join([*top, *("\t".join(row) for row in table.to_numpy())])
+    blanks = "\n".join("  ".join(row) for row in [names, *table.to_numpy()])
+    texts = [keel, keel.replace("red,", "'re\\'d',"), orange, blanks]
+    return [text.encode() for text in texts]
+
+
+def _layout(path: Path) -> None:
+    """Count a text table of any layout."""
+    _consistent(Marginals.from_file(path, target="y"))
+
+
 def _parquet_seeds() -> list[bytes]:
     seeds = []
     for options in ({}, {"row_group_size": 9, "compression": "none"}):
@@ -451,6 +475,9 @@ TARGETS = {
     ),
     "csv": Target(
         ".csv", _csv_seeds, (mutations.of_csv, mutations.of_bytes), _table, False
+    ),
+    "layout": Target(
+        ".data", _layout_seeds, (mutations.of_csv, mutations.of_bytes), _layout, False
     ),
     "query": Target(
         ".csv", _csv_seeds, (mutations.of_csv, mutations.of_bytes), _query, False

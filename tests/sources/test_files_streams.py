@@ -307,7 +307,7 @@ def test_a_streamed_fit_reads_the_header_once_and_the_data_at_most_twice(
 
     monkeypatch.setattr(Path, "open", counted_open)
     monkeypatch.setattr(csv.CsvFile, "_read", counted_rows)
-    monkeypatch.setattr(csv, "read_header", lambda p: headers.append(p) or header(p))
+    monkeypatch.setattr(csv, "read_header", lambda p, _: headers.append(p) or header(p))
     command = ["fit", str(path), "--target", "y", "--out", str(tmp_path / "model.json")]
     # Leave-one-out needs the codes of all rows, and weights are held in memory.
     memory = {"rows for leave-one-out": "1M", "weights": "100K"}.get(kind, "10K")

@@ -225,6 +225,9 @@ def write_samples() -> None:
     for name, rows in parts.items():
         rows.to_csv(f"{name}.csv", index=False)
     visits[:600].to_csv("visits.csv.gz", index=False)
+    few = visits[["age", "ward", "readmitted"]]
+    few[:600].to_csv("stays.data", index=False, header=False)
+    few[["age", "ward"]][600:].to_csv("new.data", index=False, header=False)
     for year, rows in visits[:600].groupby("year"):
         rows.to_parquet(f"visits-{year}.parquet")
     with sqlite3.connect("hospital.db") as connection:

@@ -45,6 +45,7 @@ from renyi.marginals.file import rows_text
 from renyi.marginals.marginals import Marginals
 from renyi.robust.minimax_problem import MinimaxResult, feature_importance, minimax
 from renyi.sources.databases import is_database
+from renyi.sources.layouts import OPTIONS
 from renyi.warnings import warn
 
 _TOP = 10
@@ -71,12 +72,13 @@ def run(args: Args, recorded: Recorded) -> None:
         title = f"{args.model}, tested on {number_of(c.n, 'row')}"
         _show(args, title, c, error_table(c), {}, recorded)
         return
-    m = inputs.load_marginals(args.file)
     written: Facts = {}
     if inputs.is_table(args.model):
+        m = inputs.load_marginals(args.file)
         clf = inputs.load_table(args.model, m, args.threshold)
     else:
         clf = inputs.load_model(args.model)
+        m = inputs.load_marginals(args.file)
     if place is not None:
         model_file.write(clf, place)
         written = {"written": {"model": str(place)}}
@@ -176,7 +178,9 @@ def _heldout_rows(args: Args, clf: AnyFit) -> tuple[pa.Table, list[Any]]:
     """Read the rows of --rows, from a file or a table of a database."""
     if not is_database(args.rows):
         inputs.check_not_given(args, ["table"], "is a table of a database")
-        return predict.heldout_rows(clf, args.model, args.rows, args.target)
+        file = inputs.opened_rows_file(args)
+        return predict.heldout_rows(clf, args.model, file, args.target)
+    inputs.check_not_given(args, OPTIONS, "is for files: leave it out")
     with streams.opened_table(args, args.rows, clf.encoder_) as table:
         return predict.heldout_rows(clf, args.model, table, args.target)
 
@@ -246,7 +250,7 @@ def _check_basis(args: Args) -> None:
             "cannot be used with --halves, which trains a model on each of two "
             "marginals: leave it out"
         )
-        inputs.check_not_given(args, ("model", *names), why, model="MODEL")
+        inputs.check_not_given(args, ("model", *names, *OPTIONS), why, model="MODEL")
         return
     if args.model is None:
         raise ValueError(
@@ -273,9 +277,10 @@ def _check_basis(args: Args) -> None:
                 "marginals build' first."
             )
         return
-    for name, place in ("target", "--rows"), ("confidence", "--rows and --halves"):
-        why = f"is for {place}: leave it out for marginals"
-        inputs.check_not_given(args, [name], why)
+    why = "is for --rows: leave it out for marginals"
+    inputs.check_not_given(args, ("target", *OPTIONS), why)
+    why = "is for --rows and --halves: leave it out for marginals"
+    inputs.check_not_given(args, ["confidence"], why)
     inputs.check_time_limit(args)
 
 

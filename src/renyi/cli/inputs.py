@@ -46,6 +46,8 @@ from renyi.marginals.marginals import Marginals
 from renyi.point_tables import read_points
 from renyi.scorecard import Scorecard
 from renyi.sources import files
+from renyi.sources.databases import is_database
+from renyi.sources.layouts import OPTIONS, Layout
 from renyi.validation import prefixed
 from renyi.warnings import warn
 
@@ -55,6 +57,8 @@ _DATE = re.compile(r"\d{4}-\d\d-\d\d")
 _MISSING_WORDS = {"na", "n/a", "#n/a", "<na>", "nan", "null", "none", "nil", "missing"}
 _MODEL = "MODEL must be a model written by fit (.json)"
 POINTS = ".csv"  # of a table of points
+_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?|\?", re.I)
+_LARGEST_NAMES = 2**24  # bytes of a file of names
 LARGE = 50_000_000  # bytes of a file whose reading is announced on a terminal
 
 
@@ -193,7 +197,7 @@ def names_counts(args: Args) -> bool:
 def chosen_marginals(args: Args) -> Marginals:
     """Read marginals, and take the target and the columns that were requested."""
     why = "marginals, and their columns are fixed: leave the option out"
-    names = ["numeric", "categorical", "missing", "weight", "min_count"]
+    names = ["numeric", "categorical", "missing", "weight", "min_count", *OPTIONS]
     merges = getattr(args, "binning", None) is not None
     if not merges:  # else the most bins to merge into
         names += ["bins", "monotone"]
@@ -271,9 +275,52 @@ def table_paths(names: Sequence[str]) -> list[Path]:
 
 def opened_tables(args: Args) -> list[files.TableFile]:
     """Return the files of a command, each of which is opened once."""
-    if args.tables is None:
-        args.tables = files.open_tables(table_paths(args.files)) if args.files else []
+    if args.tables is None and args.files:
+        args.tables = files.open_tables(table_paths(args.files), layout_of(args))
+        _say_layouts(args.tables)
+    elif args.tables is None:
+        check_not_given(args, OPTIONS, "is for FILE: name one, or leave it out")
+        args.tables = []
     return args.tables
+
+
+def opened_rows_file(args: Args) -> files.TableFile:
+    """Return the file of the option --rows."""
+    table = files.opened(table_path(args.rows), layout_of(args))
+    _say_layouts([table])
+    return table
+
+
+def _say_layouts(tables: Iterable[files.TableFile]) -> None:
+    """Say what was recognised in text tables, once if it is the same in several."""
+    alike: dict[str, list[object]] = {}
+    for table in tables:
+        header = files.text_header([table])
+        if header is not None and header.said:
+            alike.setdefault(header.said, []).append(table.path)
+    for said, (first, *others) in alike.items():
+        more = f" and {len(others)} more" if others else ""
+        warn(f"{first}{more}: {said}.")
+
+
+def layout_of(args: Args) -> Layout:
+    """Return what the options say about text tables."""
+    names = None if args.names is None else _names_of(args.names)
+    return Layout.of(args.sep, not args.no_header, names)
+
+
+def _names_of(text: str) -> list[str]:
+    """Return names with commas between them, or those of a file, one on each line."""
+    place = Path(text)
+    if not os.path.isfile(text):  # not an error for a name that is too long
+        return [name.strip() for name in text.split(",")]
+    if place.stat().st_size > _LARGEST_NAMES:
+        raise ValueError(f"--names {place} is too large: give one name on each line.")
+    try:
+        lines = place.read_text("utf-8-sig").splitlines()
+    except UnicodeDecodeError:
+        raise ValueError(f"--names {place} is not UTF-8: save it as UTF-8.") from None
+    return [line.strip() for line in lines if line.strip()]
 
 
 def encoder_of(args: Args) -> Encoder:
@@ -298,11 +345,14 @@ def _bins_of(given: Sequence[Any]) -> Any:
 
 
 def target_of(args: Args) -> str | None:
-    """Return the target that is given, or that of a bundled table."""
-    if args.target is None and len(args.files) == 1 and args.file in datasets.names():
-        return str(opened_tables(args)[0].schema.names[-1])  # as in every bundled one
+    """Return the target that is given, or that of a bundled table or of a header."""
     target: str | None = args.target
-    return target
+    if target is not None or args.sql or any(map(is_database, args.files)):
+        return target
+    if len(args.files) == 1 and args.file in datasets.names():
+        return str(opened_tables(args)[0].schema.names[-1])  # as in every bundled one
+    header = files.text_header(opened_tables(args))
+    return None if header is None else header.target
 
 
 def chosen_columns(
@@ -316,12 +366,15 @@ def chosen_columns(
         )
         raise ValueError(
             f"--target is required: name the column of {source} to predict, such as "
-            f"{listed(likely)}."
+            f"{listed(likely)}.{_advice(args, names)}"
         )
     weight = [] if args.weight is None else [args.weight]
     requested = [*args.id, *args.drop, *args.numeric, *args.categorical]
     check_separate(args, ("id", "drop", "numeric", "categorical"), names)
-    files.require(source, names, [target, *requested, *weight])
+    try:
+        files.require(source, names, [target, *requested, *weight])
+    except ValueError as error:
+        raise ValueError(f"{error}{_advice(args, names)}") from None
     check_weight_column(args.weight, target)
     if target in requested:
         raise ValueError(
@@ -345,9 +398,20 @@ def chosen_columns(
         columns = used
     whole = f"Without the columns of --id and --drop, {source}" if aside else source
     check_features({*columns} - {target, *weight}, target, whole)
-    kinds = dict.fromkeys(args.numeric, "number")
+    header = None if args.sql else files.text_header(args.tables or [])
+    kinds = {} if header is None else header.label_kinds([target])
+    kinds |= dict.fromkeys(args.numeric, "number")
     kinds |= dict.fromkeys(args.categorical, "label")
     return target, columns, {n: kinds[n] for n in kinds if n not in weight}
+
+
+def _advice(args: Args, names: Sequence[str]) -> str:
+    """Return advice for a text table whose names look like data."""
+    numbers = sum(_NUMBER.fullmatch(name) is not None for name in names)
+    is_text = not args.sql and files.text_header(args.tables or []) is not None
+    if not is_text or 2 * numbers < len(names):
+        return ""
+    return " If its first row is data, pass --no-header."
 
 
 def constant_names(source: str, columns: Iterable[Column], total: int) -> list[str]:

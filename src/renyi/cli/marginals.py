@@ -22,6 +22,7 @@ from renyi.marginals.uncertainty import Intervals
 from renyi.point_tables import encoder_of, read_points
 from renyi.sources import files
 from renyi.sources.kept_rows import KeptRows
+from renyi.sources.layouts import OPTIONS
 from renyi.warnings import warn
 
 _RULES = ("rounding", "suppressed_below", "perturbed_by", "secondary", "total")
@@ -68,6 +69,7 @@ def _published(args: Args) -> Marginals:
     from renyi.sources import published
 
     names = ["encoder", "order", "interactions", "class_conditional", "weight"]
+    names += OPTIONS
     inputs.check_not_given(args, names, "is for rows: leave it out with --tables")
     if args.files:
         raise ValueError(

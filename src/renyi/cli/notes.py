@@ -152,13 +152,16 @@ def _warn_of_leak(what: str, error: float, target: str, name: str) -> None:
 # ---- a first row that is data
 
 
-def check_header(path: object, first: pa.Table) -> None:
-    """Reject a header that is a row of data; warn where that is likely.
+def check_header(path: object, first: pa.Table, has_names: bool = True) -> None:
+    """Reject a header that is a row of data, and a row of data that is a header.
 
     A header cell looks like data if it is a number, or occurs in its own column. All
     cells that do, or most that occur, are proof enough; half of them are worth a note
     if some occur. Names such as 0, 1, 2 number the columns.
     """
+    if not has_names:
+        _check_first_row(path, first)
+        return
     names = first.column_names
     numbers = [_is_number(name) for name in names]
     if len(names) < 2 or (all(numbers) and _rise(names)):
@@ -173,8 +176,23 @@ def check_header(path: object, first: pa.Table) -> None:
         f"({listed(suspects)})"
     )
     if data == len(names) or sum(occurring) > _MANY * len(names):
-        raise ValueError(f"{text}: add a row of names at the top of the file.")
-    warn(f"{text}. It was taken for names: add a row of names if it is data.")
+        raise ValueError(
+            f"{text}: pass --no-header, or add a row of names at the top of the file."
+        )
+    warn(f"{text}. It was taken for names: pass --no-header if it is data.")
+
+
+def _check_first_row(path: object, rows: pa.Table) -> None:
+    """Reject a first row without any number or label that occurs again."""
+    if rows.num_rows < LEAST_ROWS:
+        return
+    cells = [str(column[0]) for column in rows.columns]
+    pairs = zip(cells, rows.slice(1).columns, strict=True)
+    if not any(_is_number(cell) or _occurs(cell, column) for cell, column in pairs):
+        raise ValueError(
+            f"{path}: the first row looks like names of columns, not like data "
+            f"({listed(cells)}): leave --no-header and --names out."
+        )
 
 
 def _rise(names: Sequence[str]) -> bool:

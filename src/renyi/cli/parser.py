@@ -28,10 +28,7 @@ _SOURCE = f"a table ({suffixes.TABLES}), pair counts (.renyi) or a bundled name"
 _TABLES = (
     f"tables ({suffixes.TABLES}), patterns ('v*.csv'), Parquet folders, a bundled name"
 )
-_SHORT = (  # the help of fit is to fit a screen
-    f"tables ({suffixes.TABLES}), 'v*.csv', folders, a bundled name, a database (file, "
-    "or postgresql://…), pair counts"
-)
+_SHORT = "tables (.csv, .parquet, …), database or pair counts"  # one line of help
 _DATABASE = "with --table a database (file, or postgresql://…)"
 WRITTEN = (".csv", ".csv.gz", ".parquet")  # file endings of predictions
 PICTURE = (".svg", ".png", ".pdf")
@@ -124,6 +121,13 @@ rows:
 --sql QUERY  rows of a DuckDB query (FILE is its table data)
 {_TABLE}
 """
+_SEP = "--sep CHAR  between cells of a text table (default: found)"
+_NAMES = "--names A,B,…  columns, if there is no header"
+_LAYOUT = f"""
+{_SEP}
+--no-header  the first row is data: columns x1, x2, …
+{_NAMES} (or a file, one name a line)
+"""
 _COLUMNS = """
 columns:
 --id COL ...  columns that identify a row (never predictors)
@@ -154,6 +158,9 @@ _FIT = f"""train a classifier and certify it
 --details
 --json
 {_ROWS}
+{_SEP}
+{_NAMES} (or --no-header)
+--no-header
 {_COLUMNS}
 {_BINNING}
 {_WEIGHT}
@@ -161,7 +168,7 @@ _FIT = f"""train a classifier and certify it
 {_WITHIN}
 model:
 --alpha auto|loo|NUMBER
---order R|auto|all
+--order R|auto|all  columns in a feature (default 1); all: of any number
 --interactions PAIRS  add pairs of columns, a:b,c:d (or 10, or auto)
 --rule {{map,renyi,sharp}}
 --class-weight {{balanced}}  weights of the classes
@@ -178,6 +185,7 @@ FILE ...  {_TABLES}; {_DATABASE}
 --out FILE  write to a file ({_WRITTEN}), not to stdout
 --where SQL  {_WHERE}
 {_TABLE}
+{_LAYOUT}
 --id COL ...  columns that identify a row (copied to the answers)
 --proba  add the estimated class probabilities
 --score  add the scores
@@ -196,6 +204,7 @@ FILE ...  {_TABLES}; {_DATABASE}
 --out FILE  write a table of the points ({_WRITTEN})
 --where SQL  {_WHERE}
 {_TABLE}
+{_LAYOUT}
 --id COL ...  columns that identify a row (copied to the answers)
 --memory SIZE
 --spreadsheet
@@ -213,6 +222,7 @@ _CERTIFY = f"""bound the error of a model by pair counts or by unseen rows
 {_HELDOUT}
 --rows FILE  evaluate the model on these rows (instead of pair counts)
 {_TABLE}
+{_LAYOUT}
 {_CLASS}
 --confidence SHARE  confidence of the bound (default 0.95)
 a table of points, with the columns feature, category, points (and class):
@@ -243,6 +253,7 @@ search:
 --time-limit SECONDS
 --seed N
 {_COLUMNS}
+{_LAYOUT}
 {_WEIGHT}
 {_WITHIN}
 """
@@ -252,6 +263,7 @@ FILE  {_SOURCE}
 --matrix  print the correlation of every pair of columns
 --json
 {_COLUMNS}
+{_LAYOUT}
 {_WEIGHT}
 """
 _SELECT = f"""select features, and train on them alone
@@ -270,6 +282,7 @@ or --max-error SHARE  select the fewest features with an error certified to be a
 --details
 --json
 {_COLUMNS}
+{_LAYOUT}
 {_WEIGHT}
 {_UNSEEN}
 """
@@ -286,6 +299,7 @@ or --test SHARE  evaluate on this share of the rows, train on the others
 --json
 --weight COL
 {_ROWS}
+{_LAYOUT}
 {_COLUMNS}
 {_UNSEEN}
 note:  Methods: map, renyi, sharp (rules of the points), uncalibrated, order2 (pairs of
@@ -309,6 +323,7 @@ _BUILD = f"""count the pairs of columns of a table
 --out FILE.renyi
 --json
 {_ROWS}
+{_LAYOUT}
 {_COLUMNS}
 {_BINNING}
 {_WEIGHT}
@@ -351,6 +366,7 @@ add noise, for differential privacy (needs --encoder):
 before anything is written:
 --plan  print guarantee and error for several thresholds and budgets
 --rows FILE  evaluate the model on these rows (with --plan)
+{_LAYOUT}
 """
 _ENCODER = f"""write columns, categories and bins, and no count
 [FILE ...]  {_TABLES}; {_DATABASE}
@@ -358,6 +374,7 @@ _ENCODER = f"""write columns, categories and bins, and no count
 --out ENCODER.json
 --json
 {_ROWS}
+{_LAYOUT}
 {_COLUMNS}
 {_BINNING}
 """
@@ -394,6 +411,7 @@ MODEL  {_MODEL}
 --json
 {_HELDOUT}
 --rows FILE  evaluate the model on these rows (none is stored)
+{_LAYOUT}
 {_CLASS}
 """
 

@@ -45,7 +45,6 @@ from renyi.progress import Progress
 from renyi.scorecard import Scorecard, scorer_of
 from renyi.sources import files
 from renyi.sources.csv import CsvFile
-from renyi.sources.databases import DatabaseTable
 from renyi.warnings import warn
 
 PREDICTION = "prediction"
@@ -215,7 +214,7 @@ def check_features(path: object, names: list[str], features: list[str]) -> None:
 def heldout_rows(
     clf: AnyFit,
     model: str,
-    rows: str | DatabaseTable | streams.OpenedRows,
+    rows: files.TableFile | streams.OpenedRows,
     target: str | None,
 ) -> tuple[pa.Table, list[str]]:
     """Read the rows of a table that have a class, as the model takes them.
@@ -224,8 +223,7 @@ def heldout_rows(
     others that it does not know.
     """
     if not isinstance(rows, streams.OpenedRows):
-        file = files.opened(inputs.table_path(rows) if isinstance(rows, str) else rows)
-        rows = streams.OpenedRows(str(file.path), [file])
+        rows = streams.OpenedRows(str(rows.path), [rows])
     path = rows.name
     names = rows.tables[0].schema.names
     if target is None and clf.made_elsewhere and clf.target not in names:
@@ -414,7 +412,8 @@ def warn_of_unseen(clf: AnyFit, counts: NDArray[np.int64]) -> None:
     """Warn of empty cells and of labels that training never saw, if there are any."""
     names = clf.encoder_.single.feature_names
     of_one = "the mean of {} " + ("column" if clf.encoder_.order == 1 else "features")
-    if isinstance(clf.card, Scorecard) and clf.card.unseen is not None:
+    card = scorer_of(clf)
+    if isinstance(card, Scorecard) and card.unseen is not None:
         of_one = "the model takes unknown labels"
     empty, labels = counts
     if empty.any():

@@ -28,6 +28,7 @@ from renyi.progress import Progress
 from renyi.releases import privacy
 from renyi.releases.publication import private_release, release
 from renyi.releases.suppression import RULES, Rule
+from renyi.sources.layouts import OPTIONS
 from renyi.validation import InputError
 
 _HIDING = ("rule", "threshold", "rounding", "merge_below")
@@ -42,7 +43,8 @@ def run(args: Args, recorded: Recorded) -> None:
     if args.plan:
         _plan(args)
         return
-    inputs.check_not_given(args, ("rows",), "goes with --plan: leave it out")
+    why = "goes with --plan: leave it out"
+    inputs.check_not_given(args, ("rows", *OPTIONS), why)
     if args.out is None:
         raise ValueError("--out is required: name the file to write (.renyi).")
     place = output.check_place(args, args.out, (MARGINALS,))
@@ -194,7 +196,8 @@ def _tried(
     fit = fit_counts(out, settings)
     error = None
     if args.rows is not None:
-        table, classes = heldout_rows(fit, args.file, args.rows, None)
+        file = inputs.opened_rows_file(args)
+        table, classes = heldout_rows(fit, args.file, file, None)
         answers = fit.answers(fit.encoder_.transform(table))
         known = [label_text(label) for label in fit.classes_.tolist()]
         wrong = [known[k] != y for k, y in zip(answers.tolist(), classes, strict=True)]

@@ -14,6 +14,7 @@ from renyi.fitting.kernel import KernelFit
 from renyi.report.build import report
 from renyi.report.page import ENDINGS, Report, page_place, record_place
 from renyi.selection import selection_path
+from renyi.sources.layouts import OPTIONS
 
 _MADE = ("date", "command")  # lines of a log about the training of a model
 
@@ -25,7 +26,8 @@ def run(args: Args, recorded: Recorded) -> None:
     beside = output.check_place(args, str(record_place(place)))
     inputs.check_time_limit(args)
     if args.rows is None:
-        inputs.check_not_given(args, ["target"], "is for --rows: leave it out")
+        names = ("target", *OPTIONS)
+        inputs.check_not_given(args, names, "is for --rows: leave it out")
     made = {**_log_of(args.model), "report": output.command(args.argv)}
     made_report = _report(args, made)
     made_report.save(place)
@@ -63,7 +65,8 @@ def _report(args: Args, made: dict[str, str]) -> Report:
     if args.path:
         more["path"] = selection_path(m)
     if args.rows is not None:
-        more["heldout"] = heldout_rows(clf, args.model, args.rows, args.target)
+        file = inputs.opened_rows_file(args)
+        more["heldout"] = heldout_rows(clf, args.model, file, args.target)
     return report(clf, m, title=args.title, made=made, **more)
 
 

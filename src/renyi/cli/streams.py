@@ -67,6 +67,7 @@ from renyi.sources.csv import CsvFile
 from renyi.sources.databases import DatabaseTable
 from renyi.sources.files import CountRequest
 from renyi.sources.kept_rows import KeptRows
+from renyi.sources.layouts import OPTIONS
 from renyi.sources.run import Split
 
 _NUMBER = 8  # bytes of a row's class, and of its weight
@@ -441,7 +442,8 @@ def _warn_of_identifiers(
     if not first.num_rows:
         return
     if isinstance(table, CsvFile):
-        notes.check_header(table.path, first.select([*suspects, target]))
+        looked_at = first.select([*suspects, target])
+        notes.check_header(table.path, looked_at, table.header.has_names)
     with suppress(ValueError, TypeError):  # reported when such rows are read
         answer, (codes,) = target_encoder(encoder).fit_transform(
             first.select([target]), refuse_identifiers=False
@@ -467,7 +469,7 @@ def in_database(args: Args) -> bool:
         )
     how = "whose rows are chosen by --table and --where: make a view of what you need"
     why = f"is for files; {names[0]} is a database, {how}"
-    inputs.check_not_given(args, ["sql"], why)
+    inputs.check_not_given(args, ["sql", *OPTIONS], why)
     return True
 
 

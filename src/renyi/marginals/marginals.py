@@ -434,11 +434,14 @@ class Marginals:
         table: str | None = None,
         weight: str | None = None,
         progress: Any = None,
+        sep: str | None = None,
+        header: bool = True,
+        names: Sequence[str] | None = None,
     ) -> Marginals:
         """Count the pairs of a table in files or a database, of any size.
 
-        Files are CSV, Parquet or Arrow; databases are DuckDB and SQLite files, and
-        PostgreSQL. Rows without a target are left out, with a warning.
+        Files are CSV and other text, Parquet or Arrow; databases are DuckDB and SQLite
+        files, and PostgreSQL. Rows without a target are left out, with a warning.
 
         Parameters
         ----------
@@ -463,6 +466,14 @@ class Marginals:
             A column of weights; a row of weight 2 counts as two rows.
         progress : callable, optional
             Called with a `renyi.progress.Progress` now and then, such as ``print``.
+        sep : str, optional
+            What separates the cells of a text table: a character, or ``" "`` for any
+            number of spaces and tabs. By default it is recognised.
+        header : bool, default=True
+            Whether the first row of a text table names the columns; if not, they are
+            called ``x1``, ``x2``, …
+        names : sequence of str, optional
+            The columns of a text table without header.
 
         Examples
         --------
@@ -472,6 +483,7 @@ class Marginals:
         435
         """
         from renyi.sources import files
+        from renyi.sources.layouts import Layout
 
         return files.marginals(
             path,
@@ -484,6 +496,7 @@ class Marginals:
             table=table,
             weight=weight,
             progress=progress,
+            layout=Layout.of(sep, header, names),
         )
 
     @classmethod

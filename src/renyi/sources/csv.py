@@ -1,9 +1,8 @@
 """CSV files, read by Arrow; header, delimiter and error messages are ours.
 
-A file begins with the first record that is not blank: the header. Its cells are
-separated by commas or, if it has none, by semicolons or tabs. Arrow reads the records
-after it in blocks of whole records and reports no line numbers, so after a failure
-Python's reader looks for the wrong line.
+`renyi.sources.layouts` says how a file begins and what separates its cells. Arrow reads
+the records after the header in blocks of whole records and reports no line numbers, so
+after a failure Python's reader looks for the wrong line.
 
 Cells stay text: whether a column is numeric depends on the whole column and is
 decided elsewhere (`renyi.encoding.arrow`).
@@ -16,25 +15,29 @@ import csv
 import gzip
 import io
 import math
-import re
 import threading
 import zlib
 from collections.abc import Collection, Iterator, Sequence
 from functools import cached_property, partial
-from itertools import count, islice, tee
+from itertools import count, islice
 from pathlib import Path
-from typing import IO, AnyStr, NamedTuple, cast
+from typing import IO, TYPE_CHECKING, AnyStr, NamedTuple, cast
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv
 
 from renyi.files import unreadable
-from renyi.sources import suffixes
+from renyi.sources import layouts, suffixes
+from renyi.sources.layouts import PLAIN, Header, Layout, Lines
 from renyi.sources.run import Unit
+
+if TYPE_CHECKING:
+    from _typeshed import WriteableBuffer
 
 BLOCK = 2**20  # bytes that Arrow reads at once
 _AHEAD = 2**26  # bytes that Arrow may read ahead; its own limit is 36 blocks
+_BUFFER = 2**16  # bytes of rows that are rewritten as CSV
 PIECE = 16 * BLOCK  # bytes that are counted together
 LONGEST_RECORD = 2**25  # bytes
 _LONGEST_HEADER = 2**24  # characters up to the end of the header
@@ -62,59 +65,28 @@ class _LongRecordError(ValueError):
 # ---- headers
 
 
-class Header(NamedTuple):
-    """How a CSV file begins, and how many lines and bytes to skip before its rows."""
-
-    names: list[str]
-    delimiter: str
-    lines: int
-    size: int
-    is_all: bool  # the file ends without a line end after the header
-
-
-def read_header(path: Path) -> Header:
-    """Read the first record that is not blank."""
+def read_header(path: Path, layout: Layout = PLAIN) -> Header:
+    """Read the lines before the rows, which say what the columns are."""
     try:
         with _decoded(path) as text:
             start = cast(io.BufferedReader, text.buffer).peek(len(_BYTE_ORDER_MARK))
-            for_delimiter, for_names, for_size = tee(_lines(text, _LONGEST_HEADER), 3)
-            delimiter = _delimiter(path, for_delimiter)
-            reader = csv.reader(for_names, delimiter=delimiter)
-            cells = next((c for c in reader if "".join(c).strip()), [])
-            lines = list(islice(for_size, reader.line_num))
+            lines = Lines(_lines(text, _LONGEST_HEADER))
+            header = layouts.recognise(path, lines, layout)
     except UnicodeDecodeError:
         raise _not_utf8_error(path) from None
     except (*_BROKEN, csv.Error, LongLineError) as error:
         raise _unreadable_error(path, error) from None
-    if not cells:
-        raise ValueError(f"{path} is empty: it needs a header and rows.")
-    if max(name.count("\n") for name in cells) > _MOST_NAME_LINES:
+    if max(name.count("\n") for name in header.names) > _MOST_NAME_LINES:
         raise ValueError(
             f"{path}: a name in the header spans many lines, so a quote in it is not "
             "closed: correct the header."
         )
-    names = [name.strip() or f"column {k}" for k, name in enumerate(cells, 1)]
-    size = sum(len(line.encode()) for line in lines)
+    before = lines.kept[: header.lines]
+    size = sum(len(line.encode()) for line in before)
     if start.startswith(_BYTE_ORDER_MARK):
         size += len(_BYTE_ORDER_MARK)
-    is_all = not lines[-1].endswith(("\r", "\n"))
-    return Header(names, delimiter, len(lines), size, is_all)
-
-
-def _delimiter(path: Path, lines: Iterator[str]) -> str:
-    """Return the delimiter of a file that begins with these lines."""
-    record = ""  # the first line that is not blank, and those its quotes continue on
-    for line in lines:
-        if record or line.strip():
-            record += line
-        is_closed = record.count('"') % 2 == 0
-        if record and (is_closed or len(record) > _LONGEST_HEADER):
-            break
-    if ".tsv" in path.name.lower():
-        return "\t"
-    unquoted = re.sub(r'"[^"]*("|$)', "", record)  # names may contain delimiters
-    others = [c for c in ";\t" if c in unquoted]
-    return others[0] if others and "," not in unquoted else ","
+    is_all = bool(before) and not before[-1].endswith(("\r", "\n"))
+    return header._replace(size=size, is_all=is_all)
 
 
 # ---- bytes and lines
@@ -143,8 +115,33 @@ def _lines(
     while line := stream.readline(left + 1):
         left = most if is_each_limited else left - len(line)
         if len(line) > most or left < 0:
-            raise LongLineError(f"no line ends within {most:,} characters")
+            raise LongLineError(f"the header does not end within {most:,} characters")
         yield line
+
+
+class _Pieces(io.RawIOBase):
+    """A stream of the bytes that an iterator yields."""
+
+    def __init__(self, pieces: Iterator[bytes]) -> None:
+        self._pieces = pieces
+        self._left = b""
+
+    def readable(self) -> bool:
+        """Whether the stream can be read."""
+        return True
+
+    def readinto(self, buffer: WriteableBuffer) -> int:
+        """Fill a buffer with some of the bytes; none are left if it stays empty."""
+        room = memoryview(buffer)
+        while not self._left:
+            piece = next(self._pieces, None)
+            if piece is None:
+                return 0
+            self._left = piece
+        size = min(len(room), len(self._left))
+        room[:size] = self._left[:size]
+        self._left = self._left[size:]
+        return size
 
 
 class _ReadAhead:
@@ -200,10 +197,11 @@ class CsvFile:
 
     ENDINGS = suffixes.CSV
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, layout: Layout = PLAIN) -> None:
         self.path = path
-        self.header = read_header(path)
-        self.schema = _schema(self.header.names)
+        self.header = read_header(path, layout)
+        aside = self.header.aside
+        self.schema = _schema([n for n in self.header.names if n not in aside])
 
     def units(
         self, file: int, columns: Sequence[str], verbatim: Collection[str] = ()
@@ -265,9 +263,9 @@ class CsvFile:
         """Yield the batches that Arrow makes of blocks of this size."""
         total = max(self.path.stat().st_size, 1)
         try:
-            with _opened(self.path) as stream:
+            with self._opened() as (stream, rows):
                 file = getattr(stream, "fileobj", stream)
-                for number, batch in enumerate(self._read(stream, schema, size), 1):
+                for number, batch in enumerate(self._read(rows, schema, size), 1):
                     place = min(file.tell(), number * size)  # Arrow reads ahead
                     yield Block(batch, min(place / total, 1.0), size)
         except pa.ArrowException as error:
@@ -296,8 +294,8 @@ class CsvFile:
             pa.csv.ParseOptions(
                 delimiter=self.header.delimiter,
                 newlines_in_values=True,
-                # In a single column, a blank line is an empty cell.
-                ignore_empty_lines=len(self.header.names) > 1,
+                # In a single column of CSV, a blank line is an empty cell.
+                ignore_empty_lines=len(self.header.names) > 1 or self._is_rewritten,
             ),
             pa.csv.ConvertOptions(
                 column_types=schema,
@@ -312,6 +310,36 @@ class CsvFile:
         finally:
             ahead.close()
 
+    @property
+    def _is_rewritten(self) -> bool:
+        return self.header.form != "CSV"
+
+    @contextlib.contextmanager
+    def _opened(self) -> Iterator[tuple[IO[bytes], IO[bytes]]]:
+        """Yield the file, and its contents as CSV with the same lines."""
+        with _opened(self.path) as stream:
+            if not self._is_rewritten:
+                yield stream, stream
+                return
+            with io.TextIOWrapper(
+                stream, "utf-8-sig", "surrogateescape", newline=""
+            ) as text:
+                yield stream, io.BufferedReader(_Pieces(self._rewritten(text)), _BUFFER)
+
+    def _rewritten(self, text: IO[str]) -> Iterator[bytes]:
+        """Yield the lines of a file as CSV; those of the header are blank."""
+        number = 0
+        try:
+            for line in _lines(text, LONGEST_RECORD, is_each_limited=True):
+                number += 1
+                is_row = number > self.header.lines
+                record = layouts.as_csv(line, self.header) if is_row else ""
+                yield f"{record}\n".encode("utf-8", "surrogateescape")
+        except LongLineError:
+            raise ValueError(f"{self.path}, line {number + 1}: {_TOO_LONG}.") from None
+        except ValueError as error:
+            raise ValueError(f"{self.path}, line {number}: {error}.") from None
+
     def _check_lines(self, until: float = math.inf) -> None:
         """Raise an error that names the first wrong line, if Python finds one.
 
@@ -321,8 +349,11 @@ class CsvFile:
         line = 1
         limit = csv.field_size_limit(LONGEST_RECORD)
         try:
-            with _decoded(self.path) as stream:
-                lines = _lines(stream, LONGEST_RECORD, is_each_limited=True)
+            with (
+                self._opened() as (_, rows),
+                io.TextIOWrapper(rows, "utf-8-sig", newline="") as text,
+            ):
+                lines = _lines(text, LONGEST_RECORD, is_each_limited=True)
                 reader = csv.reader(lines, delimiter=self.header.delimiter)
                 for cells in reader:
                     if len(cells) not in (0, width) and line > self.header.lines:
@@ -341,10 +372,14 @@ class CsvFile:
 
     def _width_error(self, line: int, width: int) -> ValueError:
         cells = f"{width} cell{'s' * (width > 1)}"
+        first = "header" if self.header.has_names else "first row"
+        separator = self.header.delimiter
+        if self.header.form == "blanks":
+            separator = layouts.BLANK
         return ValueError(
-            f"{self.path}, line {line}: {cells} where the header has "
+            f"{self.path}, line {line}: {cells} where the {first} has "
             f"{len(self.header.names)}; correct the line, or quote cells that contain "
-            f"{self.header.delimiter!r}."
+            f"{separator!r}."
         )
 
     # ---- the first rows

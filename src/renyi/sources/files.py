@@ -45,9 +45,11 @@ from renyi.sources.arrow import IpcFile, ParquetFile
 from renyi.sources.csv import CsvFile
 from renyi.sources.databases import DatabaseTable
 from renyi.sources.kept_rows import KeptRows
+from renyi.sources.layouts import PLAIN, Header, Layout, superfluous
 from renyi.sources.run import Job, RowChoice, Source, Unit, written
 from renyi.sources.spec import CountSpec, family, fitted_text
 from renyi.validation import InputError
+from renyi.warnings import warn
 
 _EMPTY_QUERY = "The query returns no rows."
 _FIRST = 2**16  # rows that are looked at first
@@ -87,7 +89,7 @@ def existing(path: str | os.PathLike[str], others: Iterable[str] = ()) -> Path:
     raise ValueError(f"There is no file {str(place)!r}: {hint}")
 
 
-def opened(path: AnyPath) -> TableFile:
+def opened(path: AnyPath, layout: Layout = PLAIN) -> TableFile:
     """Return a file whose header has been read and checked; its ending says how."""
     if isinstance(path, TableFile):
         return path
@@ -106,8 +108,19 @@ def opened(path: AnyPath) -> TableFile:
         )
     if not place.stat().st_size:
         raise ValueError(f"{place} is empty: take a copy that contains a table.")
-    table = kinds[0](place)
-    check_names(table.schema.names, place)
+    table: TableFile
+    if kinds[0] is CsvFile:
+        table = CsvFile(place, layout)
+    elif layout != PLAIN:
+        raise superfluous(f"{place} is not a text table")
+    else:
+        table = kinds[0](place)
+    try:
+        check_names(table.schema.names, place)
+    except ValueError as error:
+        if not isinstance(table, CsvFile) or table.header.form == "ARFF":
+            raise
+        raise InputError(str(error), "no_header", python="header=False") from None
     return table
 
 
@@ -170,13 +183,13 @@ def _matching(path: AnyPath) -> list[Path]:
     return files
 
 
-def open_tables(paths: Paths) -> list[TableFile]:
+def open_tables(paths: Paths, layout: Layout = PLAIN) -> list[TableFile]:
     """Return all files of a table, all of one format; files that are open stay so."""
     given = _listed(paths)
     if len(given) == 1 and isinstance(given[0], DatabaseTable):
         return [given[0]]
     known = {each.path: each for each in given if isinstance(each, TableFile)}
-    tables = [known.get(path) or opened(path) for path in matching(given)]
+    tables = [known.get(path) or opened(path, layout) for path in matching(given)]
     for table in tables:
         if type(table) is not type(tables[0]):
             raise ValueError(
@@ -184,6 +197,12 @@ def open_tables(paths: Paths) -> list[TableFile]:
                 "files of each format separately, and add the marginals."
             )
     return tables
+
+
+def text_header(tables: Sequence[TableFile]) -> Header | None:
+    """Return the header of the first file, if it is a text table."""
+    first = tables[0] if tables else None
+    return first.header if isinstance(first, CsvFile) else None
 
 
 def require(path: object, names: Collection[str], wanted: Iterable[str]) -> None:
@@ -354,17 +373,27 @@ def marginals(
     *,
     table: str | None = None,
     kinds: Mapping[str, str] | None = None,
+    layout: Layout = PLAIN,
 ) -> Marginals:
     """Count the pairs of the columns of files; see `Marginals.from_file`.
 
     `kinds` says what some columns are, "label" or "number", whatever they look like.
     """
+    if layout != PLAIN and (table is not None or path is None):
+        raise superfluous("Rows of a database or a query are not a text table")
     encoder = encoder or Encoder()
     request = CountRequest(
         target, encoder, class_conditional, columns, where, sql, weight, kinds or {}
     )
     if table is None:
-        return count(path, request, progress)
+        tables = None if path is None else open_tables(path, layout)
+        header = text_header(tables or [])
+        if header is not None and sql is None:
+            if header.aside:
+                warn(f"{path}: {header.said}.", "ignored-column")
+            own = header.label_kinds(request.needed)
+            request = request._replace(kinds={**own, **request.kinds})
+        return count(tables, request, progress)
     missing = missing_texts(encoder.missing)
     name = _database_name(path)
     with databases.open_table(name, table, where, missing) as opened_table:

@@ -1,6 +1,6 @@
 """How the names of tables and databases end. Nothing heavy is imported here."""
 
-TEXT = (".csv", ".tsv", ".txt")  # packed by gzip, too
+TEXT = (".csv", ".tsv", ".txt", ".tab", ".data", ".dat", ".arff")  # packed by gzip, too
 CSV = (*TEXT, *(f"{each}.gz" for each in TEXT))
 PARQUET = (".parquet", ".pq")
 ARROW = (".arrow", ".feather", ".ipc")
