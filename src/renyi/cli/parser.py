@@ -28,7 +28,7 @@ _SOURCE = f"a table ({suffixes.TABLES}), pair counts (.renyi) or a bundled name"
 _TABLES = (
     f"tables ({suffixes.TABLES}), patterns ('v*.csv'), Parquet folders, a bundled name"
 )
-_SHORT = "tables (.csv, .parquet, …), database or pair counts"  # one line of help
+_SHORT = "tables (.csv, .parquet, …), database, or counts"  # one line of help
 _DATABASE = "with --table a database (file, or postgresql://…)"
 WRITTEN = (".csv", ".csv.gz", ".parquet")  # file endings of predictions
 PICTURE = (".svg", ".png", ".pdf")
@@ -168,7 +168,7 @@ _FIT = f"""train a classifier and certify it
 {_WITHIN}
 model:
 --alpha auto|loo|NUMBER
---order R|auto|all  columns in a feature (default 1); all: of any number
+--order R|auto|all
 --interactions PAIRS  add pairs of columns, a:b,c:d (or 10, or auto)
 --rule {{map,renyi,sharp}}
 --class-weight {{balanced}}  weights of the classes
@@ -745,10 +745,7 @@ _HELP = {
     "--json": "print one JSON object",
     "--memory SIZE": "memory limit, such as 2G (default: half of it)",
     "--order R": "columns in a feature; 2 uses pairs (default 1)",
-    "--order R|auto|all": (
-        "columns in a feature (default 1); auto chooses 1 to 3, all uses tuples of all "
-        "sizes"
-    ),
+    "--order R|auto|all": "columns in a feature (default 1; all: any number)",
     "--out ENCODER.json": "where to write",
     "--out FILE.renyi": "where to write",
     "--out PREFIX": "write PREFIX.json, PREFIX.log and PREFIX.renyi",
