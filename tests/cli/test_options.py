@@ -75,8 +75,10 @@ def test_every_command_has_help_on_every_option() -> None:
         for command, action in options(parser())
         if action.help == argparse.SUPPRESS
     ]
-    # The help of --names in fit has --no-header; compare rejects weights with a reason.
-    assert hidden == [("fit", "--no-header"), ("compare", "--weight")]
+    # The help of --names in fit has --no-header, that of --confidence has --holdout;
+    # compare rejects weights with a reason.
+    own = [("fit", "--no-header"), ("fit", "--holdout"), ("compare", "--weight")]
+    assert hidden == own
     for command, action in options(parser()):
         assert action.help, (command, action.option_strings)
 

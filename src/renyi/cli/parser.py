@@ -176,8 +176,8 @@ model:
 --calibration {{auto,temperature,sigmoid,affine,discriminant,none}}
 --no-intercept  fit the paper's literal form
 --seed N
---confidence SHARE  confidence of the bound (holds out rows)
---holdout SHARE  how many of the rows to hold out (default 0.3)
+--confidence SHARE  confidence of the bound (--holdout: 0.3 of the rows)
+--holdout SHARE
 """
 _PREDICT = f"""predict the rows of a table with a model
 MODEL  {_MODEL}
