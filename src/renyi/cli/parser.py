@@ -176,7 +176,7 @@ model:
 --calibration {{auto,temperature,sigmoid,affine,discriminant,none}}
 --no-intercept  fit the paper's literal form
 --seed N
---confidence SHARE  confidence of the bound (--holdout: 0.3 of rows)
+--confidence SHARE  confidence of the bound (rows: --holdout)
 --holdout SHARE
 """
 _PREDICT = f"""predict the rows of a table with a model
