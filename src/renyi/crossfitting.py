@@ -19,6 +19,7 @@ from renyi import rules
 from renyi.certificates import text
 from renyi.certificates.closed_form import closed_form, moments_of_marginals
 from renyi.certificates.heldout import (
+    EQUAL,
     METHODS,
     HeldoutBounds,
     JudgedHalf,
@@ -160,14 +161,14 @@ def cross_fit_table(
         fit_rows(TrainingRows(own, target, half_codes, part.y, None), settings)
         for (own, half_codes), part in zip(encoded, parts, strict=True)
     )
-    if how.method == "average":  # of the scores that decide
-        first = _of_decisions(first)
-        second = _of_decisions(second)
+    weights = EQUAL
+    if how.method == "average":
+        first, second, weights = _to_average(first, second)
     judged = [judged_half(first, parts[1]), judged_half(second, parts[0])]
-    bounds = crossfit_bounds(judged, settings.rule, how.method, how.confidence)
+    bounds = crossfit_bounds(judged, settings.rule, how.method, how.confidence, weights)
     card = None
     if how.method == "average":
-        card = average_of_rows(first.scorecard_, second.scorecard_, table)
+        card = average_of_rows(first.scorecard_, second.scorecard_, table, weights)
     shares = np.bincount(codes, minlength=len(classes)) / len(codes)
     return _cross_fit((first, second), bounds, len(codes), shares, card, how)
 
@@ -252,6 +253,23 @@ def deciding_card(fit: Fit) -> Scorecard:
     )
 
 
+def _to_average(first: Fit, second: Fit) -> tuple[Fit, Fit, tuple[float, float]]:
+    """Return the models with the scores that decide, and the weights of these.
+
+    The weights are equal, unless one of two classes is so rare that an intercept
+    decides. Then they are the slopes from scores to log-odds, and the average has the
+    mean of the log-odds: a half that learned nothing does not drown the other.
+    """
+    mine = _of_decisions(first)
+    other = _of_decisions(second)
+    maps = [fit.scorecard_.calibration for fit in (mine, other)]
+    shifted = mine is not first or other is not second
+    if first.points.n_classes > 2 or not shifted or None in maps:
+        return mine, other, EQUAL
+    slopes = [float(c.slope) for c in maps if c is not None]
+    return mine, other, (slopes[0] / sum(slopes), slopes[1] / sum(slopes))
+
+
 def _of_decisions(fit: Fit) -> Fit:
     """Return the model with the scorecard that decides as its own."""
     card = deciding_card(fit)
@@ -279,13 +297,12 @@ def cross_fit_counts(
     settings = _average_settings(settings, None)
     if settings.calibration == "auto" and (is_interval(first) or is_interval(second)):
         settings = replace(settings, calibration=None)
-    halves = (
-        _of_decisions(fit_counts(first, settings)),
-        _of_decisions(fit_counts(second, settings)),
+    *halves, weights = _to_average(
+        fit_counts(first, settings), fit_counts(second, settings)
     )
     cards = (halves[0].scorecard_, halves[1].scorecard_)
     judges = [_judged(card, m) for card, m in zip(cards, (second, first), strict=True)]
-    bounds = bounds_of_marginals(cards, judges, settings.rule, how.confidence)
+    bounds = bounds_of_marginals(cards, judges, settings.rule, how.confidence, weights)
     names = first.encoder.single.columns.numeric_names
     notes: tuple[Warned, ...] = tuple(
         ("shared-bins", text.shared_bins(name)) for name in sorted(names)[:1]
@@ -297,7 +314,9 @@ def cross_fit_counts(
     shares = (
         first.n * first.class_probabilities + second.n * second.class_probabilities
     ) / n
-    return _cross_fit(halves, bounds, n, shares, average(*cards), how, notes)
+    return _cross_fit(
+        halves, bounds, n, shares, average(*cards, weights=weights), how, notes
+    )
 
 
 def _judged(card: Scorecard, m: Marginals) -> tuple[float, float]:

@@ -418,6 +418,53 @@ def test_a_rare_class_is_answered_by_the_average():
     )
 
 
+def log_odds(model, X):
+    """Scores of rows times their slope."""
+    slope = float(model.scorecard_.calibration.slope)
+    return slope * model.decision_function(X)
+
+
+@pytest.mark.parametrize(("n", "share"), [(1500, 0.01), (3000, 0.005), (800, 0.02)])
+def test_an_average_has_the_mean_log_odds_of_halves_with_few_rare_rows(n, share):
+    """Of 5 to 10 rare rows, one half may learn much and the other nothing."""
+    ratios = []
+    losses = []
+    for seed in range(6):
+        X, y = rare(n + 4000, share, 6, seed)
+        safe = renyi.CrossFitClassifier().fit(X[:n], y[:n])
+        whole = RenyiClassifier().fit(X[:n], y[:n])
+        losses.append([log_loss(y[n:], m.predict_proba(X[n:])) for m in (safe, whole)])
+        means = np.mean([log_odds(half, X) for half in safe.halves_], axis=0)
+        slopes = [half.scorecard_.calibration.slope for half in safe.halves_]
+        ratios.append(max(slopes) / min(slopes))
+        if ratios[-1] > 1.5:  # one with an intercept, at least
+            np.testing.assert_allclose(log_odds(safe, X), means, atol=1e-9)
+    mine, best = np.transpose(losses)
+    assert (mine < 1.35 * best).all()
+    assert mine.mean() < 1.15 * best.mean()
+    assert max(ratios) > 4
+
+
+def test_the_guarantee_of_an_average_covers_its_own_scores():
+    """A risk is convex: that of the card is below the weighted mean of the halves'."""
+    X, y = rare(6500, 0.01, 6, 1)
+    m = Marginals.from_data(X[1500:], y[1500:])
+    X = X[:1500]
+    y = y[:1500]
+    safe = renyi.CrossFitClassifier().fit(X, y)
+    slopes = [float(half.scorecard_.calibration.slope) for half in safe.halves_]
+    assert max(slopes) > 4 * min(slopes)
+    parts = split_rows(X, (y == "yes").to_numpy().astype(int), 0)
+    pairs = zip(safe.halves_, parts[::-1], strict=True)
+    judged = [judged_half(half.fit_, part) for half, part in pairs]
+    gammas = [heldout.heldout_gamma(h.t, h.y, h.upper, 0.975) for h in judged]
+    gamma = np.average(gammas, weights=slopes)
+    assert safe.certificate_.gamma == pytest.approx(gamma)
+    own = [certify(half.scorecard_, m).gamma for half in safe.halves_]
+    assert certify(safe.scorecard_, m).gamma <= np.average(own, weights=slopes) + 1e-12
+    assert certify(safe.scorecard_, m).gamma <= gamma
+
+
 def test_calibrations_that_cannot_be_are_refused():
     two, three = table(60, 2), table(60, 3)
     for kind in ("affine", "discriminant"):
