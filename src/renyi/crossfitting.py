@@ -163,7 +163,7 @@ def cross_fit_table(
     )
     weights = EQUAL
     if how.method == "average":
-        first, second, weights = _to_average(first, second)
+        (first, second), weights = _to_average(first, second)
     judged = [judged_half(first, parts[1]), judged_half(second, parts[0])]
     bounds = crossfit_bounds(judged, settings.rule, how.method, how.confidence, weights)
     card = None
@@ -219,16 +219,17 @@ def judged_half(fit: Fit, rows: Half) -> JudgedHalf:
 def deciding_card(fit: Fit) -> Scorecard:
     """Return the scorecard whose estimates decide, at a scale that suits a bound.
 
-    It is the model's own unless a calibration decides. Its scores then are multiplied
+    It is the model's own unless a calibration decides, or its scores are log-odds. They
+    then are multiplied
     by the factor at which left-out ones, or those of the pair counts, estimate the
     class best: 4γ bounds the errors of any multiple. The factor is learned from the
     same half as the model.
     """
     card = fit.scorecard_
-    if fit.rule != "map" or card.mapped is card:
+    if fit.rule != "map" or (card.mapped is card and card.of_estimates):
         return card
     mapped = card.mapped
-    if card.n_classes == 2:  # a shift, at the same scale
+    if card.n_classes == 2 and card.of_estimates:  # a shift, at the same scale
         return mapped
     fit = getattr(fit, "fit_", fit)  # of a classifier
     lead = 0.0
@@ -236,7 +237,7 @@ def deciding_card(fit: Fit) -> Scorecard:
     if fit.left_out is not None:
         rows = fit.left_out
         assert card.calibration is not None
-        scores = card.calibration.of(rows.scores)
+        scores = card.per_class(card.calibration.of(rows.scores))
         lead = float(rows.weights @ scores[np.arange(len(scores)), rows.y])
         spread = float(rows.weights @ (scores**2).sum(axis=1))
     elif fit.marginals_ is not None:
@@ -253,7 +254,7 @@ def deciding_card(fit: Fit) -> Scorecard:
     )
 
 
-def _to_average(first: Fit, second: Fit) -> tuple[Fit, Fit, tuple[float, float]]:
+def _to_average(first: Fit, second: Fit) -> tuple[tuple[Fit, Fit], tuple[float, float]]:
     """Return the models with the scores that decide, and the weights of these.
 
     The weights are equal, unless one of two classes is so rare that an intercept
@@ -265,9 +266,9 @@ def _to_average(first: Fit, second: Fit) -> tuple[Fit, Fit, tuple[float, float]]
     maps = [fit.scorecard_.calibration for fit in (mine, other)]
     shifted = mine is not first or other is not second
     if first.points.n_classes > 2 or not shifted or None in maps:
-        return mine, other, EQUAL
+        return (mine, other), EQUAL
     slopes = [float(c.slope) for c in maps if c is not None]
-    return mine, other, (slopes[0] / sum(slopes), slopes[1] / sum(slopes))
+    return (mine, other), (slopes[0] / sum(slopes), slopes[1] / sum(slopes))
 
 
 def _of_decisions(fit: Fit) -> Fit:
@@ -297,7 +298,7 @@ def cross_fit_counts(
     settings = _average_settings(settings, None)
     if settings.calibration == "auto" and (is_interval(first) or is_interval(second)):
         settings = replace(settings, calibration=None)
-    *halves, weights = _to_average(
+    halves, weights = _to_average(
         fit_counts(first, settings), fit_counts(second, settings)
     )
     cards = (halves[0].scorecard_, halves[1].scorecard_)
@@ -314,9 +315,8 @@ def cross_fit_counts(
     shares = (
         first.n * first.class_probabilities + second.n * second.class_probabilities
     ) / n
-    return _cross_fit(
-        halves, bounds, n, shares, average(*cards, weights=weights), how, notes
-    )
+    card = average(*cards, weights=weights)
+    return _cross_fit(halves, bounds, n, shares, card, how, notes)
 
 
 def _judged(card: Scorecard, m: Marginals) -> tuple[float, float]:

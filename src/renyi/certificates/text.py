@@ -47,6 +47,10 @@ FOLDS_OF_PAIRS = (
     "the error to expect is by ten-fold cross-validation, with as many pairs of "
     "columns chosen anew in each fold: the same rows chose the pairs."
 )
+FOLDS_OF_ROWS = (
+    "the error to expect is by ten-fold cross-validation: without each row by itself, "
+    "the training would take too long."
+)
 CLASS_PAIRS = (
     "the bounds are for populations that also have these pairs of columns within each "
     "class."

@@ -216,6 +216,8 @@ class Fit:
     @property
     def _left_out_risk(self) -> float | None:
         """Risk on left-out rows; by folds where these rows chose pairs of columns."""
+        if not self.points.of_estimates:
+            return None
         rows = self._answered
         if rows is None or self.fold_scores is None or not self._has_chosen_pairs:
             return self.choice.risk
