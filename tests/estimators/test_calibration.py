@@ -8,7 +8,10 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import log_loss
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import OneHotEncoder
 
 import renyi
 from renyi import Marginals, RenyiClassifier, certify, verify
@@ -179,6 +182,51 @@ def test_a_rare_class_gets_an_intercept(share):
     few = RenyiClassifier(calibration="sigmoid").fit(X[:300], y[:300])
     assert few.certificate_.loo_error == few.alpha_choice_.error
     assert error == pytest.approx((clf.predict(X[train]) != y[train]).mean(), abs=0.01)
+
+
+def bundled(share, seed):
+    """Rows of adult, most of the rarer class left out."""
+    X, y = renyi.datasets.load("adult")
+    rng = np.random.default_rng(seed)
+    common = rng.permutation(np.flatnonzero(y == "<=50K"))[:8000]
+    others = rng.permutation(np.flatnonzero(y == ">50K"))
+    count = round(share / (1 - share) * len(common))
+    order = rng.permutation(np.concatenate([common, others[:count]]))
+    y = y.iloc[order].eq(">50K").map({True: "yes", False: "no"})
+    encoder, codes = renyi.Encoder().fit_transform(X.iloc[order])
+    cells = pd.DataFrame(codes.T.astype(str), columns=[*encoder.feature_names])
+    return cells, y.reset_index(drop=True)
+
+
+@pytest.mark.parametrize("share", [0.01, 0.05])
+@pytest.mark.parametrize("make", [rare, bundled])
+def test_log_loss_of_a_rare_class_is_near_that_of_logistic_regression(make, share):
+    """So are the probabilities: those of the likeliest rows are their shares."""
+    models = {
+        "peer": make_pipeline(
+            OneHotEncoder(handle_unknown="ignore"), LogisticRegression(max_iter=500)
+        ),
+        "default": RenyiClassifier(),
+        "average": renyi.CrossFitClassifier(),
+        "logistic": RenyiClassifier(objective="logistic"),
+    }
+    losses = {name: [] for name in models}
+    tops = {name: [] for name in models}
+    for seed in range(2):
+        X, y = make(8000, share, seed=seed) if make is rare else make(share, seed)
+        truth = (y[5000:] == "yes").to_numpy()
+        for name, clf in models.items():
+            p = clf.fit(X[:5000], y[:5000]).predict_proba(X[5000:])[:, 1]
+            losses[name].append(log_loss(truth, p))
+            likeliest = np.argsort(-p)[: truth.sum()]
+            tops[name].append((p[likeliest].mean(), truth[likeliest].mean()))
+    best = np.mean(losses.pop("peer"))
+    for name, values in losses.items():
+        assert np.mean(values) < (1.05 if name == "logistic" else 1.25) * best
+        mean, seen = np.mean(tops[name], axis=0)
+        assert mean < seen + 0.1
+        if name != "average":  # each half of which has seen half of the rare rows
+            assert mean > seen - 0.1
 
 
 @pytest.mark.parametrize("n", [40, 900])

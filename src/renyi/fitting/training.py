@@ -41,11 +41,9 @@ from renyi.fitting.settings import WEIGHING, Settings, check_calibration
 from renyi.marginals.consistency import check_possible, class_pairs
 from renyi.marginals.marginals import Marginals, count_rows
 from renyi.marginals.uncertainty import Noise
-from renyi.robust.saddle import certified_points, definite, ridge_at
 from renyi.scorecard import Scorecard
 from renyi.solvers import calibration as maps
 from renyi.solvers import ridge
-from renyi.solvers.pair_gains import beyond_chance, pair_gains
 from renyi.solvers.ridge import LeftOut
 from renyi.solvers.ridge_dual import DualFit, fit_dual
 from renyi.solvers.ridge_sparse import beats_dual, fit_sparse
@@ -129,6 +127,8 @@ def _ranked_pairs(
 
     With `false_share`, they are those whose gain is beyond chance.
     """
+    from renyi.solvers.pair_gains import beyond_chance, pair_gains
+
     columns = rows.encoder.columns
     check_pairs_to_choose(columns)
     left_out = main.left_out
@@ -297,6 +297,8 @@ def _fit_uncertain(m: Marginals, settings: Settings, notes: tuple[Warned, ...]) 
 
     With a given alpha it is the ridge solution of the estimated counts.
     """
+    from renyi.robust.saddle import certified_points, definite, ridge_at
+
     if settings.weighting is not None:
         class_pairs(m, WEIGHING)
     alpha = ridge.check_alpha(settings.alpha)

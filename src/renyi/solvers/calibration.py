@@ -244,8 +244,9 @@ def softmax(g: Floats) -> Floats:
 def sigmoid(rows: LeftOut, instead: Calibration) -> Calibration:
     """Fit slope and intercept of the scores of two classes.
 
-    Newton's method. The likelihood is concave, and the targets bound it. A slope that
-    is not positive would reverse the score: the result then is `instead`.
+    Newton's method, from the slope `instead`. The likelihood is concave, and the
+    targets bound it. A slope that is not positive would reverse the score: the result
+    then is `instead`.
     """
     s = rows.scores[:, 0]
     w = rows.weights
@@ -253,24 +254,31 @@ def sigmoid(rows: LeftOut, instead: Calibration) -> Calibration:
     width = float(np.sqrt(np.average((s - mean) ** 2, weights=w)))
     if not width > 1e-9 * abs(mean):
         return instead
-    X = np.column_stack([(s - mean) / width, np.ones(len(s))])
+    x = (s - mean) / width
     targets = _targets(rows)
-    share = float(np.average(targets, weights=w))
-    beta = np.array([0.0, math.log(share / (1 - share))])
-    value = _likelihood(X @ beta, targets, w)
+    total = float(w.sum())
+    beta = np.array([width, mean]) * instead.slope
+    g = beta[0] * x + beta[1]
+    value = _likelihood(g, targets, w)
     for _ in range(_STEPS):
-        p = 1 / (1 + np.exp(-np.clip(X @ beta, -700, 700)))
-        gradient = X.T @ (w * (targets - p))
-        curvature = X.T @ ((w * p * (1 - p))[:, None] * X)
-        step = np.linalg.solve(curvature + 1e-12 * w.sum() * np.eye(2), gradient)
+        p = 1 / (1 + np.exp(np.minimum(-g, 700)))
+        slopes = w * (targets - p)
+        gradient = np.array([slopes @ x, slopes.sum()])
+        curves = w * p * (1 - p)
+        cross = curves @ x
+        curvature = np.array([[curves @ x**2, cross], [cross, curves.sum()]])
+        curvature += 1e-12 * total * np.eye(2)
+        step = np.linalg.solve(curvature, gradient)
         gain = float(gradient @ step)
-        if gain <= 1e-12 * (1 + w.sum()):
+        if gain <= 1e-12 * (1 + total):
             break
         length = 1.0
-        after = _likelihood(X @ (beta + step), targets, w)
+        g = (beta[0] + step[0]) * x + beta[1] + step[1]
+        after = _likelihood(g, targets, w)
         while after < value + 0.1 * length * gain and length > 1e-6:
             length /= 2
-            after = _likelihood(X @ (beta + length * step), targets, w)
+            g = (beta[0] + length * step[0]) * x + beta[1] + length * step[1]
+            after = _likelihood(g, targets, w)
         beta = beta + length * step
         value = after
     if not beta[0] > _FLOOR:
