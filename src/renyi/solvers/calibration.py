@@ -151,11 +151,8 @@ def fitted(rows: LeftOut, n_classes: int, kind: str = "auto") -> Calibration | N
     slope = temperature(rows, n_classes)
     if kind == "temperature" or slope is None:
         return slope
-    both = sigmoid(rows, slope)
-    if kind == "sigmoid":
-        return both
-    gain = _log_likelihood(rows, both) - _log_likelihood(rows, slope)
-    return both if gain > _least_gain(rows) else slope
+    both, gain = sigmoid(rows, slope)
+    return both if kind == "sigmoid" or gain > _least_gain(rows) else slope
 
 
 def _least_gain(rows: LeftOut) -> float:
@@ -241,24 +238,26 @@ def softmax(g: Floats) -> Floats:
 # ---- sigmoid
 
 
-def sigmoid(rows: LeftOut, instead: Calibration) -> Calibration:
-    """Fit slope and intercept of the scores of two classes.
+def sigmoid(rows: LeftOut, instead: Calibration) -> tuple[Calibration, float]:
+    """Fit slope and intercept of two classes; return what the log-likelihood gains.
 
-    Newton's method, from the slope `instead`. The likelihood is concave, and the
-    targets bound it. A slope that is not positive would reverse the score: the result
-    then is `instead`.
+    Newton's method. The likelihood is concave, and the targets bound it. The gain is
+    over `instead`, a slope alone. A slope that is not positive would reverse the score:
+    the result then is `instead`.
     """
     s = rows.scores[:, 0]
     w = rows.weights
     mean = float(np.average(s, weights=w))
     width = float(np.sqrt(np.average((s - mean) ** 2, weights=w)))
     if not width > 1e-9 * abs(mean):
-        return instead
+        return instead, 0.0
     x = (s - mean) / width
     targets = _targets(rows)
     total = float(w.sum())
-    beta = np.array([width, mean]) * instead.slope
-    g = beta[0] * x + beta[1]
+    share = float(np.average(targets, weights=w))
+    before = _likelihood(instead.slope * s, targets, w)
+    beta = np.array([0.0, math.log(share / (1 - share))])
+    g = np.full(len(s), beta[1])
     value = _likelihood(g, targets, w)
     for _ in range(_STEPS):
         p = 1 / (1 + np.exp(np.minimum(-g, 700)))
@@ -270,7 +269,8 @@ def sigmoid(rows: LeftOut, instead: Calibration) -> Calibration:
         curvature += 1e-12 * total * np.eye(2)
         step = np.linalg.solve(curvature, gradient)
         gain = float(gradient @ step)
-        if gain <= 1e-12 * (1 + total):
+        if gain <= 1e-9 * (1 + total):  # the next one would be far smaller
+            beta += step
             break
         length = 1.0
         g = (beta[0] + step[0]) * x + beta[1] + step[1]
@@ -282,9 +282,10 @@ def sigmoid(rows: LeftOut, instead: Calibration) -> Calibration:
         beta = beta + length * step
         value = after
     if not beta[0] > _FLOOR:
-        return instead
+        return instead, 0.0
     slope = float(beta[0] / width)
-    return Calibration("sigmoid", np.array(slope), np.array(beta[1] - slope * mean))
+    shift = np.array(beta[1] - slope * mean)
+    return Calibration("sigmoid", np.array(slope), shift), value - before
 
 
 def _targets(rows: LeftOut) -> Floats:
@@ -295,12 +296,8 @@ def _targets(rows: LeftOut) -> Floats:
 
 def _likelihood(g: Floats, targets: Floats, weights: Floats) -> float:
     """Return the logarithm of the likelihood of targets at the log-odds g."""
-    return float(weights @ (targets * g - np.logaddexp(0, g)))
-
-
-def _log_likelihood(rows: LeftOut, calibration: Calibration) -> float:
-    g = calibration.slope * rows.scores[:, 0] + calibration.intercept
-    return _likelihood(g, _targets(rows), rows.weights)
+    losses = np.log1p(np.exp(-np.abs(g))) + np.maximum(g, 0)
+    return float(weights @ (targets * g - losses))
 
 
 # ---- affine
