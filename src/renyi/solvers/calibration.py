@@ -53,6 +53,7 @@ _RIDGE = 0.1
 _EPSILON = 0.003
 _FLOOR = 1e-3  # of a temperature, by the root of the mean square of the scores
 _STEPS = 100
+_LONGEST = 8.0  # step of two coefficients, of scores of variance 1
 _GAIN = 2.0  # of the logarithm of the likelihood, at least, for an intercept
 _BALANCED = 1 / 3  # share of the smaller class, from which on it must gain more
 
@@ -241,9 +242,9 @@ def softmax(g: Floats) -> Floats:
 def sigmoid(rows: LeftOut, instead: Calibration) -> tuple[Calibration, float]:
     """Fit slope and intercept of two classes; return what the log-likelihood gains.
 
-    Newton's method. The likelihood is concave, and the targets bound it. The gain is
-    over `instead`, a slope alone. A slope that is not positive would reverse the score:
-    the result then is `instead`.
+    Newton's method, from `instead`, a slope alone. The likelihood is concave, and the
+    targets bound it. A slope that is not positive would reverse the score: the result
+    then is `instead`.
     """
     s = rows.scores[:, 0]
     w = rows.weights
@@ -254,11 +255,10 @@ def sigmoid(rows: LeftOut, instead: Calibration) -> tuple[Calibration, float]:
     x = (s - mean) / width
     targets = _targets(rows)
     total = float(w.sum())
-    share = float(np.average(targets, weights=w))
-    before = _likelihood(instead.slope * s, targets, w)
-    beta = np.array([0.0, math.log(share / (1 - share))])
-    g = np.full(len(s), beta[1])
-    value = _likelihood(g, targets, w)
+    beta = np.array([width, mean]) * instead.slope
+    g = beta[0] * x + beta[1]
+    before = _likelihood(g, targets, w)
+    value = before
     for _ in range(_STEPS):
         p = 1 / (1 + np.exp(np.minimum(-g, 700)))
         slopes = w * (targets - p)
@@ -268,6 +268,7 @@ def sigmoid(rows: LeftOut, instead: Calibration) -> tuple[Calibration, float]:
         curvature = np.array([[curves @ x**2, cross], [cross, curves.sum()]])
         curvature += 1e-12 * total * np.eye(2)
         step = np.linalg.solve(curvature, gradient)
+        step *= _LONGEST / max(_LONGEST, float(np.linalg.norm(step)))
         gain = float(gradient @ step)
         if gain <= 1e-9 * (1 + total):  # the next one would be far smaller
             beta += step
