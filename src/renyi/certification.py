@@ -62,7 +62,6 @@ from renyi.marginals.consistency import check_possible
 from renyi.marginals.file import DataDigest, class_digest
 from renyi.marginals.marginals import Marginals
 from renyi.marginals.uncertainty import Noise
-from renyi.robust.interval_bounds import interval_bounds, interval_rules
 from renyi.rules import Scorer
 from renyi.scorecard import Match, Scorecard, scorecard_of, scorer_of
 from renyi.validation import InputError, check_choice, check_time_limit
@@ -149,6 +148,8 @@ def uncertain_certificate(
     """
     m = match.marginals
     if is_interval(m):
+        from renyi.robust.interval_bounds import interval_bounds  # with scipy.sparse
+
         proved = interval_bounds(card, match, rule, time_limit)
     else:
         level = CONFIDENCE if confidence is None else confidence
@@ -507,6 +508,8 @@ def _with_worst_of_intervals(
 def simple_rules(m: Marginals) -> list[Step]:
     """Return the rules of one column or none, whose errors are known exactly."""
     if is_interval(m):
+        from renyi.robust.interval_bounds import interval_rules
+
         return interval_rules(m)
     always = majority_of(m.classes, m.class_probabilities)
     alone = best_feature(m.F, m.encoder.columns)

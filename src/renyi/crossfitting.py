@@ -19,6 +19,7 @@ from renyi import rules
 from renyi.certificates import text
 from renyi.certificates.closed_form import closed_form, moments_of_marginals
 from renyi.certificates.heldout import (
+    EQUAL,
     METHODS,
     HeldoutBounds,
     JudgedHalf,
@@ -167,14 +168,14 @@ def cross_fit_table(
         fit_rows(TrainingRows(own, target, half_codes, part.y, None), settings)
         for (own, half_codes), part in zip(encoded, parts, strict=True)
     )
-    if how.method == "average":  # of the scores that decide
-        first = _of_decisions(first)
-        second = _of_decisions(second)
+    weights = EQUAL
+    if how.method == "average":
+        (first, second), weights = _to_average(first, second)
     judged = [judged_half(first, parts[1]), judged_half(second, parts[0])]
-    bounds = crossfit_bounds(judged, settings.rule, how.method, how.confidence)
+    bounds = crossfit_bounds(judged, settings.rule, how.method, how.confidence, weights)
     card = None
     if how.method == "average":
-        card = average_of_rows(first.scorecard_, second.scorecard_, table)
+        card = average_of_rows(first.scorecard_, second.scorecard_, table, weights)
     shares = np.bincount(codes, minlength=len(classes)) / len(codes)
     return _cross_fit((first, second), bounds, len(codes), shares, card, how)
 
@@ -225,16 +226,17 @@ def judged_half(fit: Fit, rows: Half) -> JudgedHalf:
 def deciding_card(fit: Fit) -> Scorecard:
     """Return the scorecard whose estimates decide, at a scale that suits a bound.
 
-    It is the model's own unless a calibration decides. Its scores then are multiplied
+    It is the model's own unless a calibration decides, or its scores are log-odds. They
+    then are multiplied
     by the factor at which left-out ones, or those of the pair counts, estimate the
     class best: 4γ bounds the errors of any multiple. The factor is learned from the
     same half as the model.
     """
     card = fit.scorecard_
-    if fit.rule != "map" or card.mapped is card:
+    if fit.rule != "map" or (card.mapped is card and card.of_estimates):
         return card
     mapped = card.mapped
-    if card.n_classes == 2:  # a shift, at the same scale
+    if card.n_classes == 2 and card.of_estimates:  # a shift, at the same scale
         return mapped
     fit = getattr(fit, "fit_", fit)  # of a classifier
     lead = 0.0
@@ -242,7 +244,7 @@ def deciding_card(fit: Fit) -> Scorecard:
     if fit.left_out is not None:
         rows = fit.left_out
         assert card.calibration is not None
-        scores = card.calibration.of(rows.scores)
+        scores = card.per_class(card.calibration.of(rows.scores))
         lead = float(rows.weights @ scores[np.arange(len(scores)), rows.y])
         spread = float(rows.weights @ (scores**2).sum(axis=1))
     elif fit.marginals_ is not None:
@@ -257,6 +259,23 @@ def deciding_card(fit: Fit) -> Scorecard:
         unseen=None if mapped.unseen is None else scale * mapped.unseen,
         calibration=of_slope(1 / scale),
     )
+
+
+def _to_average(first: Fit, second: Fit) -> tuple[tuple[Fit, Fit], tuple[float, float]]:
+    """Return the models with the scores that decide, and the weights of these.
+
+    The weights are equal, unless one of two classes is so rare that an intercept
+    decides. Then they are the slopes from scores to log-odds, and the average has the
+    mean of the log-odds: a half that learned nothing does not drown the other.
+    """
+    mine = _of_decisions(first)
+    other = _of_decisions(second)
+    maps = [fit.scorecard_.calibration for fit in (mine, other)]
+    shifted = mine is not first or other is not second
+    if first.points.n_classes > 2 or not shifted or None in maps:
+        return (mine, other), EQUAL
+    slopes = [float(c.slope) for c in maps if c is not None]
+    return (mine, other), (slopes[0] / sum(slopes), slopes[1] / sum(slopes))
 
 
 def _of_decisions(fit: Fit) -> Fit:
@@ -286,13 +305,12 @@ def cross_fit_counts(
     settings = _average_settings(settings, None)
     if settings.calibration == "auto" and (is_interval(first) or is_interval(second)):
         settings = replace(settings, calibration=None)
-    halves = (
-        _of_decisions(fit_counts(first, settings)),
-        _of_decisions(fit_counts(second, settings)),
+    halves, weights = _to_average(
+        fit_counts(first, settings), fit_counts(second, settings)
     )
     cards = (halves[0].scorecard_, halves[1].scorecard_)
     judges = [_judged(card, m) for card, m in zip(cards, (second, first), strict=True)]
-    bounds = bounds_of_marginals(cards, judges, settings.rule, how.confidence)
+    bounds = bounds_of_marginals(cards, judges, settings.rule, how.confidence, weights)
     names = first.encoder.single.columns.numeric_names
     notes: tuple[Warned, ...] = tuple(
         ("shared-bins", text.shared_bins(name)) for name in sorted(names)[:1]
@@ -304,7 +322,8 @@ def cross_fit_counts(
     shares = (
         first.n * first.class_probabilities + second.n * second.class_probabilities
     ) / n
-    return _cross_fit(halves, bounds, n, shares, average(*cards), how, notes)
+    card = average(*cards, weights=weights)
+    return _cross_fit(halves, bounds, n, shares, card, how, notes)
 
 
 def _judged(card: Scorecard, m: Marginals) -> tuple[float, float]:

@@ -397,3 +397,21 @@ def test_a_calibration_of_three_classes_is_refused(bad: Callable[..., str]) -> N
 def test_an_option_is_named_once(bad: Callable[..., str]) -> None:
     save(table(60), "t.csv")
     assert bad("fit", "t.csv", "--target", "y").count("--min-count") == 1
+
+
+def test_logistic_regression_needs_rows(good: Callable[..., Done], run: Run) -> None:
+    words = ("--objective", "logistic")
+    text = good("fit", "votes", "--out", "m", "--details", *words).out
+    assert "probabilities  the logistic function of the scores" in text
+    assert "objective      logistic" in text
+    X, y = renyi.datasets.load("votes")
+    clf = renyi.RenyiClassifier(objective="logistic").fit(X, y)
+    stored = json.loads(Path("m.json").read_text())
+    assert stored["certificate"]["bounds"] == clf.certificate_.bounds
+    assert good("verify", "m.json", "m.renyi").out.count("proved") == 1
+    failed = run("fit", "m.renyi", *words)
+    assert failed.code == 2
+    assert failed.err == (
+        "renyi: error: --objective logistic needs the rows, but only marginals are "
+        "given: use 'error', or train on rows.\n"
+    )

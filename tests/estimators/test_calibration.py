@@ -8,7 +8,10 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import log_loss
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import OneHotEncoder
 
 import renyi
 from renyi import Marginals, RenyiClassifier, certify, verify
@@ -179,6 +182,51 @@ def test_a_rare_class_gets_an_intercept(share):
     few = RenyiClassifier(calibration="sigmoid").fit(X[:300], y[:300])
     assert few.certificate_.loo_error == few.alpha_choice_.error
     assert error == pytest.approx((clf.predict(X[train]) != y[train]).mean(), abs=0.01)
+
+
+def bundled(share, seed):
+    """Rows of adult, most of the rarer class left out."""
+    X, y = renyi.datasets.load("adult")
+    rng = np.random.default_rng(seed)
+    common = rng.permutation(np.flatnonzero(y == "<=50K"))[:8000]
+    others = rng.permutation(np.flatnonzero(y == ">50K"))
+    count = round(share / (1 - share) * len(common))
+    order = rng.permutation(np.concatenate([common, others[:count]]))
+    y = y.iloc[order].eq(">50K").map({True: "yes", False: "no"})
+    encoder, codes = renyi.Encoder().fit_transform(X.iloc[order])
+    cells = pd.DataFrame(codes.T.astype(str), columns=[*encoder.feature_names])
+    return cells, y.reset_index(drop=True)
+
+
+@pytest.mark.parametrize("share", [0.01, 0.05])
+@pytest.mark.parametrize("make", [rare, bundled])
+def test_log_loss_of_a_rare_class_is_near_that_of_logistic_regression(make, share):
+    """So are the probabilities: those of the likeliest rows are their shares."""
+    models = {
+        "peer": make_pipeline(
+            OneHotEncoder(handle_unknown="ignore"), LogisticRegression(max_iter=500)
+        ),
+        "default": RenyiClassifier(),
+        "average": renyi.CrossFitClassifier(),
+        "logistic": RenyiClassifier(objective="logistic"),
+    }
+    losses = {name: [] for name in models}
+    tops = {name: [] for name in models}
+    for seed in range(2):
+        X, y = make(8000, share, seed=seed) if make is rare else make(share, seed)
+        truth = (y[5000:] == "yes").to_numpy()
+        for name, clf in models.items():
+            p = clf.fit(X[:5000], y[:5000]).predict_proba(X[5000:])[:, 1]
+            losses[name].append(log_loss(truth, p))
+            likeliest = np.argsort(-p)[: truth.sum()]
+            tops[name].append((p[likeliest].mean(), truth[likeliest].mean()))
+    best = np.mean(losses.pop("peer"))
+    for name, values in losses.items():
+        assert np.mean(values) < (1.05 if name == "logistic" else 1.25) * best
+        mean, seen = np.mean(tops[name], axis=0)
+        assert mean < seen + 0.1
+        if name != "average":  # each half of which has seen half of the rare rows
+            assert mean > seen - 0.1
 
 
 @pytest.mark.parametrize("n", [40, 900])
@@ -416,6 +464,53 @@ def test_a_rare_class_is_answered_by_the_average():
     assert log_loss(y[3000:], p) < 1.02 * log_loss(
         y[3000:], whole.predict_proba(X[3000:])
     )
+
+
+def log_odds(model, X):
+    """Scores of rows times their slope."""
+    slope = float(model.scorecard_.calibration.slope)
+    return slope * model.decision_function(X)
+
+
+@pytest.mark.parametrize(("n", "share"), [(1500, 0.01), (3000, 0.005), (800, 0.02)])
+def test_an_average_has_the_mean_log_odds_of_halves_with_few_rare_rows(n, share):
+    """Of 5 to 10 rare rows, one half may learn much and the other nothing."""
+    ratios = []
+    losses = []
+    for seed in range(6):
+        X, y = rare(n + 4000, share, 6, seed)
+        safe = renyi.CrossFitClassifier().fit(X[:n], y[:n])
+        whole = RenyiClassifier().fit(X[:n], y[:n])
+        losses.append([log_loss(y[n:], m.predict_proba(X[n:])) for m in (safe, whole)])
+        means = np.mean([log_odds(half, X) for half in safe.halves_], axis=0)
+        slopes = [half.scorecard_.calibration.slope for half in safe.halves_]
+        ratios.append(max(slopes) / min(slopes))
+        if ratios[-1] > 1.5:  # one with an intercept, at least
+            np.testing.assert_allclose(log_odds(safe, X), means, atol=1e-9)
+    mine, best = np.transpose(losses)
+    assert (mine < 1.35 * best).all()
+    assert mine.mean() < 1.15 * best.mean()
+    assert max(ratios) > 4
+
+
+def test_the_guarantee_of_an_average_covers_its_own_scores():
+    """A risk is convex: that of the card is below the weighted mean of the halves'."""
+    X, y = rare(6500, 0.01, 6, 1)
+    m = Marginals.from_data(X[1500:], y[1500:])
+    X = X[:1500]
+    y = y[:1500]
+    safe = renyi.CrossFitClassifier().fit(X, y)
+    slopes = [float(half.scorecard_.calibration.slope) for half in safe.halves_]
+    assert max(slopes) > 4 * min(slopes)
+    parts = split_rows(X, (y == "yes").to_numpy().astype(int), 0)
+    pairs = zip(safe.halves_, parts[::-1], strict=True)
+    judged = [judged_half(half.fit_, part) for half, part in pairs]
+    gammas = [heldout.heldout_gamma(h.t, h.y, h.upper, 0.975) for h in judged]
+    gamma = np.average(gammas, weights=slopes)
+    assert safe.certificate_.gamma == pytest.approx(gamma)
+    own = [certify(half.scorecard_, m).gamma for half in safe.halves_]
+    assert certify(safe.scorecard_, m).gamma <= np.average(own, weights=slopes) + 1e-12
+    assert certify(safe.scorecard_, m).gamma <= gamma
 
 
 def test_calibrations_that_cannot_be_are_refused():

@@ -43,7 +43,10 @@ seen. Each bound has confidence 1 − δ/2, so that both hold at confidence 1 �
   population itself map is wrong only where one of the models is. If both have their
   largest score at the class, so has the mean. Its error is at most the sum of theirs.
   Where a calibration moves the decisions of map, the calibrated scores are averaged,
-  each half's at a fixed scale. They are scores like any others.
+  each half's at a fixed scale. They are scores like any others. With a rare class the
+  weights are the slopes from scores to log-odds. All weights w₁ + w₂ = 1 have
+  ``γ(w₁z₁ + w₂z₂) ≤ w₁γ(z₁) + w₂γ(z₂)``, and even if they depend on the rows, both
+  bounds hold together. The sum of the errors does not depend on them.
   The rules renyi and sharp clip t. For two classes, ``max(0, 1 − t_y)²``, also convex,
   may replace ``(1 − t_y)²``: their error is at most twice its mean. (For three classes
   the inequality is false.)
@@ -82,6 +85,7 @@ Floats = NDArray[np.float64]
 Codes = NDArray[Any]
 
 METHODS = ("average", "mixture")  # of making one model of two
+EQUAL = (0.5, 0.5)  # weights of two models
 
 UNKNOWN = -1  # place of a class that the model does not know
 _ANY_RULE = 0.5  # r, where an unknown class counts as an error of every rule
@@ -399,17 +403,24 @@ def largest_residual(card: Scorecard) -> float:
 
 
 def crossfit_bounds(
-    halves: Sequence[JudgedHalf], rule: str, method: str, confidence: float
+    halves: Sequence[JudgedHalf],
+    rule: str,
+    method: str,
+    confidence: float,
+    weights: Sequence[float] = EQUAL,
 ) -> HeldoutBounds:
-    """Return the bounds of the average or mixture of two models."""
+    """Return the bounds of the average or mixture of two models.
+
+    `weights` are those of the scores in an average.
+    """
     each = each_of_two(confidence)
     deciding = [h.deciding for h in halves]
     if method == "average":  # of the scores that decide
         halves = deciding
-    gamma = _mean_gamma(halves, each)
+    gamma = _mean_gamma(halves, each, weights)
     bounds = gamma_bounds(gamma)
     if any(h.decisions is not None for h in halves):
-        bounds["map"] = gamma_bounds(_mean_gamma(deciding, each))["map"]
+        bounds["map"] = gamma_bounds(_mean_gamma(deciding, each, weights))["map"]
     seen = float(np.mean([h.wrong.mean() for h in halves]))
     sampled = bounds[rule]  # which covers the population, too
     # Which bound it is must not depend on the rows, or the confidence would be less.
@@ -418,15 +429,17 @@ def crossfit_bounds(
     elif rule == "map":
         sampled = min(1.0, sum(_error(_in_doubt(h), rule, each) for h in halves))
     elif halves[0].t.shape[1] == 2:
-        sampled = min(1.0, sum(_one_sided(h, each) for h in halves))
+        squares = [_one_sided(h, each) for h in halves]
+        sampled = min(1.0, 2 * float(np.average(squares, weights=weights)))
     return HeldoutBounds(gamma, bounds, sampled, seen)
 
 
-def _mean_gamma(halves: Sequence[JudgedHalf], confidence: float) -> float:
+def _mean_gamma(
+    halves: Sequence[JudgedHalf], confidence: float, weights: Sequence[float]
+) -> float:
     """Return the mean of the upper confidence bounds on the risks of two models."""
-    return float(
-        np.mean([heldout_gamma(h.t, h.y, h.upper, confidence) for h in halves])
-    )
+    gammas = [heldout_gamma(h.t, h.y, h.upper, confidence) for h in halves]
+    return float(np.average(gammas, weights=weights))
 
 
 def bounds_of_marginals(
@@ -434,16 +447,18 @@ def bounds_of_marginals(
     judges: Sequence[tuple[float, float]],
     rule: str,
     confidence: float,
+    weights: Sequence[float] = EQUAL,
 ) -> HeldoutBounds:
     """Return the bounds from the half that each model has not seen.
 
-    `judges` are the risk γ of each model on that half, and its number of rows.
+    `judges` are the risk γ of each model on that half, and its number of rows;
+    `weights` are those of their scores in the average.
     """
     each = each_of_two(confidence)
     gammas = []
     for card, (seen, n) in zip(cards, judges, strict=True):
         gammas.append(kl_bound(seen, n, largest_residual(card), each))
-    gamma = float(np.mean(gammas))
+    gamma = float(np.average(gammas, weights=weights))
     bounds = gamma_bounds(gamma)
     return HeldoutBounds(gamma, bounds, bounds[rule], None)
 
@@ -476,7 +491,10 @@ def _one_sided(half: JudgedHalf, confidence: float) -> float:
 
 
 def average(
-    first: Scorecard, second: Scorecard, counts: NDArray[Any] | None = None
+    first: Scorecard,
+    second: Scorecard,
+    counts: NDArray[Any] | None = None,
+    weights: Sequence[float] = EQUAL,
 ) -> Scorecard:
     """Return the scorecard whose scores are the mean of those of two, at every row.
 
@@ -503,19 +521,25 @@ def average(
             shared.append(np.concatenate([*_shared_counts(card, codes)]))
     maps = [card.calibration for card in (first, second)]
     slopes = [c.slope for c in maps if c is not None and not c.moves_decisions]
+    mine, other = weights
     return Scorecard(
         encoder,
         first.classes,
-        ((points[0] + points[1]) / 2).reshape(-1, *first.z.shape[1:]),
-        (first.intercept + second.intercept) / 2,
+        (mine * points[0] + other * points[1]).reshape(-1, *first.z.shape[1:]),
+        mine * first.intercept + other * second.intercept,
         np.sum(shared, axis=0) if counts is None else counts,
         first.target,
-        (unseen[0] + unseen[1]) / 2,
+        mine * unseen[0] + other * unseen[1],
         of_slope(float(np.mean(slopes))) if len(slopes) == 2 else None,
     )
 
 
-def average_of_rows(first: Scorecard, second: Scorecard, table: object) -> Scorecard:
+def average_of_rows(
+    first: Scorecard,
+    second: Scorecard,
+    table: object,
+    weights: Sequence[float] = EQUAL,
+) -> Scorecard:
     """Return the average of two scorecards, with the counts of the rows of a table.
 
     The bounds of an average are proved for mean scores. So the scores of the average
@@ -525,8 +549,8 @@ def average_of_rows(first: Scorecard, second: Scorecard, table: object) -> Score
     codes = encoder.transform(table)
     sizes = encoder.columns.sizes
     counts = [np.bincount(c, minlength=k) for c, k in zip(codes, sizes, strict=True)]
-    card = average(first, second, np.concatenate(counts))
-    _check_mean_scores(card, codes, (first, second), table)
+    card = average(first, second, np.concatenate(counts), weights)
+    _check_mean_scores(card, codes, (first, second), table, weights)
     return card
 
 
@@ -535,6 +559,7 @@ def _check_mean_scores(
     codes: Codes,
     halves: tuple[Scorecard, Scorecard],
     table: object,
+    weights: Sequence[float],
 ) -> None:
     """Raise ValueError unless a card's scores are the mean of two others' at each row.
 
@@ -543,9 +568,10 @@ def _check_mean_scores(
     # An unseen label has a value even where the model rejects such rows.
     encoders = [replace(half.encoder, unseen="mean") for half in halves]
     halves_codes = [encoder.transform(table) for encoder in encoders]
-    means = np.mean(
+    means = np.average(
         [half.estimates(own) for half, own in zip(halves, halves_codes, strict=True)],
         axis=0,
+        weights=weights,
     )
     rounding = 2 * (card.score_error + sum(half.score_error for half in halves))
     if np.abs(card.estimates(codes) - means).max(initial=0.0) <= rounding:
@@ -555,7 +581,8 @@ def _check_mean_scores(
             _feature_points(half, k, own[k])
             for half, own in zip(halves, halves_codes, strict=True)
         ]
-        off = _feature_points(card, k, codes[k]) - np.mean(parts, axis=0)
+        mean = np.average(parts, axis=0, weights=weights)
+        off = _feature_points(card, k, codes[k]) - mean
         if np.abs(off).max(initial=0.0) > rounding:
             raise InputError(
                 f"Column {name!r} cannot be averaged: its cells have other points in "

@@ -59,6 +59,10 @@ MERGED_BINS = (
     "does not account for: expect slightly more errors. The guarantee is for the pair "
     "counts of the merged bins."
 )
+FOLDS_OF_ROWS = (
+    "the error to expect is by ten-fold cross-validation: without each row by itself, "
+    "the training would take too long."
+)
 CLASS_PAIRS = (
     "the bounds are for populations that also have these pairs of columns within each "
     "class."

@@ -66,10 +66,12 @@ _PROBABILITIES = {
     "sigmoid": "slope and intercept, fitted to leave-one-out scores",
     "affine": "an affine map of the scores, fitted to leave-one-out scores",
     "discriminant": "linear discriminant of the scores, from pair counts alone",
+    "log-odds": "the logistic function of the scores",
 }
 _METHODS = {
     "given": "as given",
     "loo": "chosen by leave-one-out",
+    "folds": "chosen by ten-fold cross-validation",
     "gcv": "chosen by generalised cross-validation",
     "certificate": "chosen by the guarantee",
     "noise": "in proportion to the noise",
@@ -552,8 +554,8 @@ def _training(facts: Facts) -> list[str]:
         f"rule           {facts['rule']}",
         f"probabilities  {_PROBABILITIES[facts['calibration']]}",
     ]
-    if facts["objective"] == "ranking":
-        lines.append("objective      ranking")
+    if facts["objective"] != "error":
+        lines.append(f"objective      {facts['objective']}")
     if facts["every_order"] is not None:
         every = facts["every_order"]
         lines.append(f"kernel         {every['form']}, rho {every['rho']:.4g}")

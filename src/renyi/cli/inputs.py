@@ -38,7 +38,6 @@ from renyi.encoding.rules import (
 from renyi.estimators import model_file
 from renyi.estimators.model_file import AnyFit
 from renyi.files import MARGINALS
-from renyi.fitting.kernel import KernelFit
 from renyi.fitting.record import Fit, of_scorecard
 from renyi.formatting import listed, number_of
 from renyi.marginals.arithmetic import to_be_merged
@@ -121,7 +120,7 @@ def list_datasets(args: Args, recorded: Recorded) -> None:
 def load_model(path: str, what: str = _MODEL) -> Fit:
     """Read a scorecard; a model of every order is an error that says who takes it."""
     fit = load_any_model(path, what)
-    if isinstance(fit, KernelFit):
+    if not isinstance(fit, Fit):
         raise ValueError(
             f"{path} is a model of every order, which has no scorecard, and no "
             "guarantee from pair counts. Use predict, explain, report, compare or "

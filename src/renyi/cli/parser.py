@@ -172,7 +172,8 @@ model:
 --interactions PAIRS  add pairs of columns, a:b,c:d (or 10, or auto)
 --rule {{map,renyi,sharp}}
 --class-weight {{balanced}}  weights of the classes
---objective {{error,ranking}}  optimise errors, or the ranking (2 classes)
+--objective {{error,ranking,logistic}}  error (least squares), ranking (2 classes) or
+    logistic (needs rows)
 --calibration {{auto,temperature,sigmoid,affine,discriminant,none}}
 --no-intercept  fit the paper's literal form
 --seed N
@@ -731,7 +732,7 @@ _SETTINGS: dict[str, dict[str, Any]] = {
     "--exact": {"action": "store_const", "const": "exact", "dest": "level"},
     "--marginals": {"action": argparse.BooleanOptionalAction},
     "--level {auto,lp,exact}": {"default": "auto"},
-    "--objective {error,ranking}": {"default": "error"},
+    "--objective {error,ranking,logistic}": {"default": "error", "metavar": "NAME"},
     "--out ENCODER.json": {"required": True},
     "--out FILE.renyi": {"required": True},
     "--rule {map,renyi,sharp}": {"default": "map"},

@@ -111,6 +111,8 @@ def codes_in(encoder: Encoder, m: Marginals) -> list[NDArray[np.intp]]:
     """Return the model's code of each category of the marginals, by feature."""
     theirs = m.encoder
     if not isinstance(encoder, TupleEncoder) or not isinstance(theirs, TupleEncoder):
+        if encoder is theirs:  # of a model trained on these marginals
+            return [np.arange(size) for size in theirs.columns.sizes.tolist()]
         pairs = zip(encoder.columns, theirs.columns, strict=True)
         return [_column_codes(encoder, *pair, m.settings) for pair in pairs]
     shares = m.feature_counts.diagonal()

@@ -276,11 +276,15 @@ None, default="auto"
         "temperature" and None may move decisions: the rule map answers by the
         calibrated scores. None is the paper's form: the probabilities nearest to the
         scores.
-    objective : {"error", "ranking"}, default="error"
-        What the points optimise: the squared error, or for two classes the certified
-        AUC. "ranking" solves ``(Σ_0 + Σ_1 + 2·alpha·I) z ∝ μ_1 − μ_0`` and needs rows,
-        or pair counts within each class. Least squares then scale and centre the
-        score, so that rules, threshold and probabilities keep their meaning.
+    objective : {"error", "ranking", "logistic"}, default="error"
+        What the points optimise: the squared error, for two classes the certified AUC,
+        or the likelihood. "ranking" solves ``(Σ_0 + Σ_1 + 2·alpha·I) z ∝ μ_1 − μ_0``
+        and needs rows, or pair counts within each class. Least squares then scale and
+        centre the score, so that rules, threshold and probabilities keep their meaning.
+        "logistic" is (multinomial) logistic regression on the categories and needs
+        rows. scikit-learn's C is 1/(n · alpha); "auto" and "loo" choose alpha by the
+        log loss of left-out rows. The scores are log-odds, which are the probabilities
+        as well; only the rule map has a guarantee.
 
     Attributes
     ----------

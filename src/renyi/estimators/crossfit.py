@@ -78,7 +78,8 @@ class CrossFitClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
     estimator : RenyiClassifier, optional
         The classifier to train on each half; ``RenyiClassifier()`` by default.
     method : {"average", "mixture"}, default="average"
-        "average" deploys one scorecard, with the mean scores of the two. "mixture"
+        "average" deploys one scorecard, with the mean scores of the two; where a class
+        is so rare that a calibration decides, with their mean log-odds. "mixture"
         chooses one of the two by a fair coin for each row. For the rule map its bound
         on the sampled population is half as large. Its answer is random where the two
         disagree, on a few rows in a hundred. The guarantees over every population with

@@ -22,7 +22,6 @@ from renyi.encoding.columns import Label, label_text
 from renyi.encoding.encoder import Encoder
 from renyi.encoding.tuples import same_pairs
 from renyi.files import LABEL, NUMBER, Sink, check_fields, read_json, valid, write_json
-from renyi.fitting.kernel import KernelCard, KernelFit, KernelSettings
 from renyi.fitting.record import Fit, of_scorecard, restored
 from renyi.fitting.settings import Settings
 from renyi.marginals.file import DataDigest
@@ -33,8 +32,10 @@ from renyi.solvers.ridge import AlphaChoice
 if TYPE_CHECKING:
     import os
 
+    from renyi.fitting.kernel import KernelCard, KernelFit
+
 Fields = dict[str, tuple[type, ...]]
-AnyFit: TypeAlias = Fit | KernelFit
+AnyFit: TypeAlias = "Fit | KernelFit"
 
 _DOCUMENT: Fields = {
     "format": (str,),
@@ -105,10 +106,10 @@ def write(fit: AnyFit, path: Sink) -> None:
         "named": fit.named,
         "certificate": fit.certificate_.to_dict(),
     }
-    if isinstance(fit, KernelFit):
-        document["kernel"] = fit.kernel_.to_dict()
-    else:
+    if isinstance(fit, Fit):
         document["scorecard"] = fit.scorecard_.to_dict()
+    else:
+        document["kernel"] = fit.kernel_.to_dict()
     if fit.heldout is not None:
         document["heldout"] = fit.heldout.to_dict()
     details = fit.left_out_details
@@ -121,8 +122,7 @@ def _plain_settings(settings: Settings) -> dict[str, object]:
     """Return the settings as plain values; omit a seed that is not a number."""
     seed = settings.random_state
     weights = settings.class_weight
-    kernel = isinstance(settings, KernelSettings)
-    fields = _KERNEL_SETTINGS if kernel else _SETTINGS
+    fields = _KERNEL_SETTINGS if hasattr(settings, "max_rows") else _SETTINGS
     plain = {key: _plain(getattr(settings, key)) for key in fields}
     if settings.pairs is not None:
         plain["interactions"] = [[*pair] for pair in settings.pairs]
@@ -150,7 +150,7 @@ def read(path: str | os.PathLike[str]) -> AnyFit:
 def read_scorecard(path: str | os.PathLike[str]) -> Fit:
     """Read a model; one of every order is an error."""
     fit = read(path)
-    if isinstance(fit, KernelFit):
+    if not isinstance(fit, Fit):
         raise ValueError(
             f"{path} is a model of every order, which has no scorecard: load it with "
             "KernelRenyiClassifier.load."
@@ -173,17 +173,20 @@ def _from_document(data: dict[str, Any]) -> AnyFit:
     fields = _KERNEL_SETTINGS if kernel else _SETTINGS
     check_fields(data["classifier"], fields, "classifier", _MORE_SETTINGS)
     check_fields(data["alpha_choice"], _CHOICE, "alpha_choice")
-    card: Scorecard | KernelCard
-    if kernel:
-        card = KernelCard.from_dict(data["kernel"])
-    else:
-        card = Scorecard.from_dict(data["scorecard"])
     plain = data["classifier"]
     if isinstance(plain["class_weight"], list):
         plain = {**plain, "class_weight": _weights_of(plain["class_weight"])}
+    card: Scorecard | KernelCard
+    if kernel:
+        from renyi.fitting.kernel import KernelCard, KernelSettings
+
+        card = KernelCard.from_dict(data["kernel"])
+        settings: Settings = KernelSettings(**plain)
+    else:
+        card = Scorecard.from_dict(data["scorecard"])
+        settings = Settings(**plain)
     if data["target"] in card.encoder.input_names:
         raise ValueError(f"its target {data['target']!r:.60} is a feature, too")
-    settings = KernelSettings(**plain) if kernel else Settings(**plain)
     _check_features(settings, card.encoder)
     classes = column_rules.class_array(card.classes)
     # This raises an error if a class weight names an unknown class.
@@ -201,22 +204,23 @@ def _from_document(data: dict[str, Any]) -> AnyFit:
     labels = [label_text(label) for label in card.classes]
     details = _left_out(data.get("left_out"), labels)
     named = data["named"]
-    if isinstance(card, KernelCard):
-        assert isinstance(settings, KernelSettings)
-        card = replace(card, target=data["target"])
-        return KernelFit(
-            settings,
-            card,
-            choice,
-            certificate,
-            digest,
-            named,
-            details,
-            heldout=heldout,
-        )
     card = replace(card, target=data["target"])
-    return restored(
-        settings, card, choice, certificate, digest, named, heldout, details
+    if isinstance(card, Scorecard):
+        return restored(
+            settings, card, choice, certificate, digest, named, heldout, details
+        )
+    from renyi.fitting.kernel import KernelFit, KernelSettings
+
+    assert isinstance(settings, KernelSettings)
+    return KernelFit(
+        settings,
+        card,
+        choice,
+        certificate,
+        digest,
+        named,
+        details,
+        heldout=heldout,
     )
 
 

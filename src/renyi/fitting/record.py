@@ -297,6 +297,8 @@ class Fit(Trained):
         rows = self.left_out
         if rows is None or not rows.complete:
             return math.inf
+        if not self.points.of_estimates:  # the log loss
+            return math.inf if self.choice.risk is None else self.choice.risk
         squares = (rows.residuals**2).sum(axis=1) @ rows.weights
         scale = ridge.weight_of(self.points.n_classes) / rows.weights.sum()
         return float(scale * squares)
@@ -315,6 +317,8 @@ class Fit(Trained):
     @property
     def _left_out_risk(self) -> float | None:
         """Risk on left-out rows; by folds where these rows chose pairs, or bins."""
+        if not self.points.of_estimates:
+            return None
         rows = self._answered
         if rows is None or self.fold_scores is None or not self._chose_by_classes:
             return self.choice.risk

@@ -26,7 +26,7 @@ Seed: TypeAlias = int | np.random.RandomState | None
 WEIGHING = "Weighing the classes"
 
 AUTO = "auto"
-OBJECTIVES = ("error", "ranking")
+OBJECTIVES = ("error", "ranking", "logistic")
 
 
 @dataclass(frozen=True)
@@ -67,9 +67,34 @@ class Settings:
                 **{name: getattr(self, name)},
             )
         check_choice("calibration", self.calibration, maps.CALIBRATIONS)
+        if self.objective == "logistic":
+            self._check_logistic()
         seed = self.random_state
         if isinstance(seed, numbers.Integral) and not 0 <= int(seed) < 2**32:
             raise ValueError(f"random_state must be from 0 to 2**32 - 1, not {seed}.")
+
+    def _check_logistic(self) -> None:
+        """Raise InputError if a parameter does not suit log-odds."""
+        if self.rule != "map":
+            raise InputError(
+                "{objective} gives log-odds, but {rule} needs scores that estimate "
+                "probabilities: use rule 'map', or objective 'error'.",
+                objective="logistic",
+                rule=self.rule,
+            )
+        if self.calibration != "auto":
+            raise InputError(
+                "{objective} gives probabilities as it is: leave {calibration} out.",
+                objective="logistic",
+                calibration=self.calibration or "none",
+            )
+        if self.alpha == 0:
+            raise InputError(
+                "{objective} has no solution with {alpha} where points separate the "
+                "classes: use 'auto', or a positive number.",
+                objective="logistic",
+                alpha=self.alpha,
+            )
 
     @property
     def chooses_order(self) -> bool:
@@ -121,6 +146,8 @@ class Settings:
     def calibration_for(self, K: int, rows: LeftOut | None) -> str | None:
         """Return the calibration that "auto" stands for, or the one requested."""
         kind = self.calibration
+        if self.objective == "logistic":
+            return None  # the scores are log-odds
         if kind != "auto":
             return kind
         if K == 2:

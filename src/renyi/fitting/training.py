@@ -20,7 +20,7 @@ from renyi.certificates.intervals import KnownTables
 from renyi.certificates.noise import NoisyTables, noisy_tables
 from renyi.certification import Warned
 from renyi.counting import sparse_counts
-from renyi.counting.onehot import lookup_sum, offsets
+from renyi.counting.onehot import label_sums, lookup_sum, offsets
 from renyi.counting.sparse_counts import Table
 from renyi.encoding import rules as column_rules
 from renyi.encoding.columns import Label
@@ -49,11 +49,9 @@ from renyi.marginals.arithmetic import merged_by_classes
 from renyi.marginals.consistency import check_possible, class_pairs
 from renyi.marginals.marginals import Marginals, count_rows
 from renyi.marginals.uncertainty import Noise
-from renyi.robust.saddle import certified_points, definite, ridge_at
 from renyi.scorecard import Scorecard
 from renyi.solvers import calibration as maps
 from renyi.solvers import ridge
-from renyi.solvers.pair_gains import beyond_chance, pair_gains
 from renyi.solvers.ridge import LeftOut
 from renyi.solvers.ridge_dual import DualFit, fit_dual
 from renyi.solvers.ridge_sparse import beats_dual, fit_sparse
@@ -94,6 +92,8 @@ def fit_rows(rows: TrainingRows, settings: Settings) -> Fit:
     if dual and settings.weighting is None:
         dual = not beats_dual(rows.encoder.columns.sizes, weighed.n, settings.alpha)
     notes = weight_notes(rows)
+    if settings.objective == "logistic":
+        return _fit_logistic(rows, weighed, settings, dual, notes)
     if dual:
         return _fit_dual(rows, weighed, settings, notes)
     sample = RowSample.of(rows).rows
@@ -169,7 +169,10 @@ def _fit_merged_bins(rows: TrainingRows, settings: Settings) -> Fit:
 
 def _fit_chosen_pairs(rows: TrainingRows, settings: Settings) -> Fit:
     """Train on single columns and the pairs of them that add most, by left-out risk."""
-    plain = replace(settings, interactions=None)
+    last = replace(settings, interactions=None)
+    plain = last
+    if settings.objective == "logistic":  # least squares choose its pairs
+        plain = replace(last, objective="error", alpha="auto")
     main = fit_rows(rows, plain)
     wanted = settings.interactions
     best = main
@@ -182,7 +185,12 @@ def _fit_chosen_pairs(rows: TrainingRows, settings: Settings) -> Fit:
             fit = fit_rows(in_tuples(rows, 1, pairs[:count]), plain)
             if _risk(fit) < _risk(best):
                 best = fit
-    if not best.encoder_.interactions:
+    pairs_chosen = best.encoder_.interactions
+    if last is not plain:
+        best = fit_rows(
+            in_tuples(rows, 1, pairs_chosen) if pairs_chosen else rows, last
+        )
+    if not pairs_chosen:
         return replace(best, settings=settings)
     if rows.effective_n <= SAMPLE:
         return replace(best, settings=settings, fold_scores=partial(_fold_scores, rows))
@@ -202,6 +210,8 @@ def _ranked_pairs(
 
     With `false_share`, they are those whose gain is beyond chance.
     """
+    from renyi.solvers.pair_gains import beyond_chance, pair_gains
+
     columns = rows.encoder.columns
     check_pairs_to_choose(columns)
     left_out = main.left_out
@@ -242,6 +252,12 @@ def fit_counts(
     notes : tuple of (code, sentence)
         Warnings for the certificate.
     """
+    if settings.objective == "logistic":
+        raise InputError(
+            "{objective} needs the rows, but only marginals are given: use 'error', or "
+            "train on rows.",
+            objective="logistic",
+        )
     check_counts(m, settings)
     if m.settings.is_fine:
         m = merged_by_classes(m)
@@ -373,6 +389,8 @@ def _fit_uncertain(m: Marginals, settings: Settings, notes: tuple[Warned, ...]) 
 
     With a given alpha it is the ridge solution of the estimated counts.
     """
+    from renyi.robust.saddle import certified_points, definite, ridge_at
+
     if settings.weighting is not None:
         class_pairs(m, WEIGHING)
     alpha = ridge.check_alpha(settings.alpha)
@@ -461,6 +479,49 @@ def _fit_dual(
     )
 
 
+def _fit_logistic(
+    rows: TrainingRows,
+    weighed: ridge.Rows,
+    settings: Settings,
+    dual: bool,
+    notes: tuple[Warned, ...],
+) -> Fit:
+    """Fit log-odds from rows; count pairs unless categories outnumber the rows."""
+    from renyi.solvers.logistic import fit_logistic
+
+    solution, left_out, by_folds = fit_logistic(
+        weighed, settings.alpha, settings.fit_intercept
+    )
+    classes = rows.target.categories
+    m = None
+    scored = None
+    if dual:
+        starts = offsets(weighed.sizes)[:-1]
+        scores = lookup_sum(rows.codes, solution.z, starts) + solution.intercept
+        own = rows.weights[:, None] * (rows.y[:, None] == np.arange(len(classes)))
+        counts = label_sums(rows.codes, weighed.sizes, own)
+        scored = ScoredRows(scores, rows.y, rows.sample_weight, counts, 0.0)
+        totals = counts.sum(axis=1)
+    else:
+        m = count_rows(rows, settings.class_pairs_reason is not None)
+        totals = m.feature_counts.diagonal()
+    if by_folds:
+        notes = (*notes, ("folds", text.FOLDS_OF_ROWS))
+    target = rows.target.name
+    card = _scorecard(solution, rows.encoder, classes, target, totals)
+    return Fit(
+        settings,
+        target,
+        replace(card, calibration=maps.LOG_ODDS),
+        solution.choice,
+        m,
+        rows.effective_n,
+        notes=notes,
+        left_out=left_out,
+        rows=scored,
+    )
+
+
 def _scores_for_folds(rows: TrainingRows, n: float) -> FoldScores | None:
     """Return what scores rows by folds; None for a sample, two classes, many rows.
 
@@ -532,7 +593,7 @@ def uses_rows(
     n: float, effective_n: float, n_indicators: int, n_classes: int, settings: Settings
 ) -> bool:
     """Whether n rows contain more than their counts do, for this training."""
-    few = n < n_indicators
+    few = n < n_indicators or settings.objective == "logistic"
     return few or ridge.worthwhile(effective_n, n_indicators, n_classes, settings.alpha)
 
 

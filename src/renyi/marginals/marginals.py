@@ -20,6 +20,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -149,7 +150,7 @@ class Marginals:
         """Whether all counts are exact: none is hidden, rounded, noisy or absent."""
         return self.uncertainty is None and not self.absent
 
-    @property
+    @cached_property
     def encoder(self) -> Encoder:
         """The fitted encoder of the features."""
         columns = self.columns.take(self.columns.places(self.feature_names))

@@ -29,10 +29,12 @@ The mapped points zA are again a scorecard, whose decisions are those of `map`.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
+import scipy  # its parts are loaded when they are used
 from numpy.typing import NDArray
 
 from renyi.files import NUMBER, check_fields, finite_numbers
@@ -51,6 +53,7 @@ _RIDGE = 0.1
 _EPSILON = 0.003
 _FLOOR = 1e-3  # of a temperature, by the root of the mean square of the scores
 _STEPS = 100
+_LONGEST = 8.0  # step of two coefficients, of scores of variance 1
 _GAIN = 2.0  # of the logarithm of the likelihood, at least, for an intercept
 _BALANCED = 1 / 3  # share of the smaller class, from which on it must gain more
 
@@ -149,11 +152,8 @@ def fitted(rows: LeftOut, n_classes: int, kind: str = "auto") -> Calibration | N
     slope = temperature(rows, n_classes)
     if kind == "temperature" or slope is None:
         return slope
-    both = sigmoid(rows, slope)
-    if kind == "sigmoid":
-        return both
-    gain = _log_likelihood(rows, both) - _log_likelihood(rows, slope)
-    return both if gain > _least_gain(rows) else slope
+    both, gain = sigmoid(rows, slope)
+    return both if kind == "sigmoid" or gain > _least_gain(rows) else slope
 
 
 def _least_gain(rows: LeftOut) -> float:
@@ -239,42 +239,54 @@ def softmax(g: Floats) -> Floats:
 # ---- sigmoid
 
 
-def sigmoid(rows: LeftOut, instead: Calibration) -> Calibration:
-    """Fit slope and intercept of the scores of two classes.
+def sigmoid(rows: LeftOut, instead: Calibration) -> tuple[Calibration, float]:
+    """Fit slope and intercept of two classes; return what the log-likelihood gains.
 
-    Newton's method. The likelihood is concave, and the targets bound it. A slope that
-    is not positive would reverse the score: the result then is `instead`.
+    Newton's method, from `instead`, a slope alone. The likelihood is concave, and the
+    targets bound it. A slope that is not positive would reverse the score: the result
+    then is `instead`.
     """
     s = rows.scores[:, 0]
     w = rows.weights
     mean = float(np.average(s, weights=w))
     width = float(np.sqrt(np.average((s - mean) ** 2, weights=w)))
     if not width > 1e-9 * abs(mean):
-        return instead
-    X = np.column_stack([(s - mean) / width, np.ones(len(s))])
+        return instead, 0.0
+    x = (s - mean) / width
     targets = _targets(rows)
-    share = float(np.average(targets, weights=w))
-    beta = np.array([0.0, math.log(share / (1 - share))])
-    value = _likelihood(X @ beta, targets, w)
+    total = float(w.sum())
+    beta = np.array([width, mean]) * instead.slope
+    g = beta[0] * x + beta[1]
+    before = _likelihood(g, targets, w)
+    value = before
     for _ in range(_STEPS):
-        p = 1 / (1 + np.exp(-np.clip(X @ beta, -700, 700)))
-        gradient = X.T @ (w * (targets - p))
-        curvature = X.T @ ((w * p * (1 - p))[:, None] * X)
-        step = np.linalg.solve(curvature + 1e-12 * w.sum() * np.eye(2), gradient)
+        p = 1 / (1 + np.exp(np.minimum(-g, 700)))
+        slopes = w * (targets - p)
+        gradient = np.array([slopes @ x, slopes.sum()])
+        curves = w * p * (1 - p)
+        cross = curves @ x
+        curvature = np.array([[curves @ x**2, cross], [cross, curves.sum()]])
+        curvature += 1e-12 * total * np.eye(2)
+        step = np.linalg.solve(curvature, gradient)
+        step *= _LONGEST / max(_LONGEST, float(np.linalg.norm(step)))
         gain = float(gradient @ step)
-        if gain <= 1e-12 * (1 + w.sum()):
+        if gain <= 1e-9 * (1 + total):  # the next one would be far smaller
+            beta += step
             break
         length = 1.0
-        after = _likelihood(X @ (beta + step), targets, w)
+        g = (beta[0] + step[0]) * x + beta[1] + step[1]
+        after = _likelihood(g, targets, w)
         while after < value + 0.1 * length * gain and length > 1e-6:
             length /= 2
-            after = _likelihood(X @ (beta + length * step), targets, w)
+            g = (beta[0] + length * step[0]) * x + beta[1] + length * step[1]
+            after = _likelihood(g, targets, w)
         beta = beta + length * step
         value = after
     if not beta[0] > _FLOOR:
-        return instead
+        return instead, 0.0
     slope = float(beta[0] / width)
-    return Calibration("sigmoid", np.array(slope), np.array(beta[1] - slope * mean))
+    shift = np.array(beta[1] - slope * mean)
+    return Calibration("sigmoid", np.array(slope), shift), value - before
 
 
 def _targets(rows: LeftOut) -> Floats:
@@ -285,12 +297,8 @@ def _targets(rows: LeftOut) -> Floats:
 
 def _likelihood(g: Floats, targets: Floats, weights: Floats) -> float:
     """Return the logarithm of the likelihood of targets at the log-odds g."""
-    return float(weights @ (targets * g - np.logaddexp(0, g)))
-
-
-def _log_likelihood(rows: LeftOut, calibration: Calibration) -> float:
-    g = calibration.slope * rows.scores[:, 0] + calibration.intercept
-    return _likelihood(g, _targets(rows), rows.weights)
+    losses = np.log1p(np.exp(-np.abs(g))) + np.maximum(g, 0)
+    return float(weights @ (targets * g - losses))
 
 
 # ---- affine
@@ -301,45 +309,67 @@ def _own(y: NDArray[Any], n_classes: int) -> Floats:
 
 
 def affine(rows: LeftOut, n_classes: int) -> Calibration | None:
-    """Fit a slope from each class's score to each class; None without rows.
-
-    Newton's method; a step is found by conjugate gradients, conditioned by the moments
-    of the scores.
-    """
+    """Fit a slope from each class's score to each class; None without rows."""
     if not len(rows.y):
         return None
     w = rows.weights
-    K = n_classes
     centre = w @ rows.scores / w.sum()
     X = np.column_stack([rows.scores - centre, np.ones(len(w))])
-    targets = _own(rows.y, K)
-    moments = X.T @ (w[:, None] * X)
-    B = np.zeros((K + 1, K))
+    penalty = np.full(X.shape[1], _RIDGE)
+    own = w[:, None] * _own(rows.y, n_classes)
+    start = np.zeros((X.shape[1], n_classes))
+    B = multinomial(X, own, penalty, lambda each: X.T @ (each[:, None] * X), start)
+    A = B[:-1] - B[:-1].mean(axis=1, keepdims=True)
+    b = B[-1] - B[-1].mean() - centre @ A
+    return Calibration("affine", A, b)
+
+
+def multinomial(
+    X: Any,
+    counts: Floats,
+    penalty: Floats,
+    moments: Callable[[Floats], Floats],
+    start: Floats,
+) -> Floats:
+    r"""Return the coefficients B (p, K) of a multinomial logistic regression.
+
+    .. math:: \min_B \sum_{ak} N_{ak} \Bigl(\log \sum_l e^{g_{al}} - g_{ak}\Bigr)
+       + \frac12 \sum_j \rho_j \|B_j\|^2, \qquad g = X B
+
+    Row a of X (n, p), which may be sparse, has the `counts` N_a of the K classes, w_a
+    in all; ρ is the `penalty` of each column. Newton's method, a step of which is found
+    by conjugate gradients. They are conditioned by Xᵀ diag(v) X with v the mean
+    curvature of each row, which for two classes is the Hessian itself. `moments`
+    returns it for given v, or only its diagonal.
+    """
+    w = counts.sum(axis=1)
+    K = counts.shape[1]
+    ridge = penalty[:, None]
+    B = start
 
     def objective(B: Floats) -> float:
         g = X @ B
         top = g.max(axis=1)
         logs = np.log(np.exp(g - top[:, None]).sum(axis=1)) + top
-        own = g[np.arange(len(g)), rows.y]
-        return float(w @ (logs - own) + _RIDGE / 2 * (B**2).sum())
+        losses = counts * (logs[:, None] - g)
+        return float(losses.sum() + (ridge * B**2).sum() / 2)
 
     value = objective(B)
     for _ in range(_STEPS):
         p = softmax(X @ B)
-        gradient = X.T @ (w[:, None] * (p - targets)) + _RIDGE * B
+        gradient = X.T @ (w[:, None] * p - counts) + ridge * B
 
         def curvature(V: Floats, p: Floats = p) -> Floats:
             Z = p * (X @ V)
             Z -= p * Z.sum(axis=1, keepdims=True)
-            return np.asarray(X.T @ (w[:, None] * Z) + _RIDGE * V)
+            return np.asarray(X.T @ (w[:, None] * Z) + ridge * V)
 
-        share = float(w @ (p * (1 - p)).sum(axis=1)) / (w.sum() * K)
-        inverse = np.linalg.inv(share * moments + _RIDGE * np.eye(K + 1))
-        step = _conjugate_gradients(curvature, gradient, inverse)
+        mean = w * (p * (1 - p)).sum(axis=1) / (K - 1)
+        solve = _solver(moments(mean), penalty + 1e-9 * penalty.max())
+        step = _conjugate_gradients(curvature, gradient, solve)
         gain = float((gradient * step).sum())
         if gain <= 1e-13 * (1 + w.sum()):
-            B -= step
-            break
+            return B - step
         length = 1.0
         after = objective(B - step)
         while after > value - 0.1 * length * gain and length > 1e-6:
@@ -347,16 +377,27 @@ def affine(rows: LeftOut, n_classes: int) -> Calibration | None:
             after = objective(B - length * step)
         B = B - length * step
         value = after
-    A = B[:-1] - B[:-1].mean(axis=1, keepdims=True)
-    b = B[-1] - B[-1].mean() - centre @ A
-    return Calibration("affine", A, b)
+    return B
 
 
-def _conjugate_gradients(multiply: Any, right: Floats, inverse: Floats) -> Floats:
-    """Solve ``multiply(V) = right``; `inverse` is nearly that of each column."""
+def _solver(moments: Floats, penalty: Floats) -> Callable[[Floats], Floats]:
+    """Return what multiplies by the inverse of moments, or a diagonal, plus penalty."""
+    if moments.ndim == 1:
+        diagonal = moments + penalty
+        return lambda V: V / diagonal[:, None]
+    factor = scipy.linalg.cho_factor(moments + np.diag(penalty), overwrite_a=True)
+    return lambda V: np.asarray(scipy.linalg.cho_solve(factor, V))
+
+
+def _conjugate_gradients(
+    multiply: Callable[[Floats], Floats],
+    right: Floats,
+    solve: Callable[[Floats], Floats],
+) -> Floats:
+    """Solve ``multiply(V) = right``; `solve` nearly does so."""
     V = np.zeros_like(right)
     residual = right.copy()
-    z = inverse @ residual
+    z = solve(residual)
     direction = z
     size = float((residual * z).sum())
     goal = 1e-8 * size
@@ -367,7 +408,7 @@ def _conjugate_gradients(multiply: Any, right: Floats, inverse: Floats) -> Float
         length = size / float((direction * product).sum())
         V = V + length * direction
         residual = residual - length * product
-        z = inverse @ residual
+        z = solve(residual)
         size, before = float((residual * z).sum()), size
         direction = z + size / before * direction
     return V

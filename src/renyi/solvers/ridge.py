@@ -45,6 +45,7 @@ from renyi.validation import InputError, ParameterError
 
 Floats = NDArray[np.float64]
 
+METHODS = ("given", "loo", "folds", "gcv", "certificate", "noise")
 GRID_SIZE = 50
 FLOOR_ROWS = 0.01
 # Beyond this many rows per indicator, leave-one-out and its approximation by
@@ -69,14 +70,16 @@ class AlphaChoice:
 
     Parameters
     ----------
-    method : {"given", "loo", "gcv", "certificate", "noise"}
-        By the user, by leave-one-out, by generalised cross-validation, by the smallest
-        guarantee (counts known to intervals), or by the noise of the counts.
+    method : {"given", "loo", "folds", "gcv", "certificate", "noise"}
+        By the user, by leave-one-out, by ten folds, by generalised cross-validation, by
+        the smallest guarantee (counts known to intervals), or by the noise of the
+        counts.
     alpha : float
         The chosen value.
     risk : float or None
         Estimated risk at that value, by leave-one-out if there are rows, otherwise by
-        generalised cross-validation. None if neither is reliable.
+        generalised cross-validation. None if neither is reliable. Of logistic
+        regression it is the log loss.
     error : float or None
         Error rate of the rule map by leave-one-out. With three or more classes it is
         too low, as the calibration was fitted to the same rows: the error to expect on
@@ -94,7 +97,7 @@ class AlphaChoice:
 
     def __post_init__(self) -> None:
         """Check the numbers: a choice may come from a file."""
-        if self.method not in ("given", "loo", "gcv", "certificate", "noise"):
+        if self.method not in METHODS:
             raise ValueError(
                 f"the method that chose alpha, {self.method!r:.60}, is unknown"
             )
