@@ -277,7 +277,7 @@ def test_one_row_is_no_rows(good: Callable[..., Done]) -> None:
 def test_endings_are_named_in_one_list(run: Run) -> None:
     Path("t.xls").write_text("a")
     refused = run("fit", "t.xls", "--target", "y").err
-    shown = " ".join(run("fit", "--help").out.split())
+    shown = " ".join(run("select", "--help").out.split())
     assert suffixes.TABLES in refused
     assert suffixes.TABLES in shown
     written = either(WRITTEN)

@@ -129,6 +129,12 @@ def _joined(line: str) -> str:
     return re.sub(r"\\\n\s*", "", line)
 
 
+def _expanded(word: str, line: str) -> list[str]:
+    """Return the files of a pattern, as a shell does where it is not in quotes."""
+    quoted = f'"{word}"' in line or f"'{word}'" in line
+    return [word] if quoted else sorted(glob.glob(word)) or [word]
+
+
 def run_command(line: str, expected: str, address: str = "") -> str:
     """Run one command; raise where it fails or prints something else."""
     words = shlex.split(line, comments=True)
@@ -139,7 +145,7 @@ def run_command(line: str, expected: str, address: str = "") -> str:
         assert done.returncode == 0, done.stdout + done.stderr
         return done.stdout
     assert words[0] == "renyi", line
-    words = [name for word in words for name in sorted(glob.glob(word)) or [word]]
+    words = [name for word in words for name in _expanded(word, line)]
     out = io.StringIO()
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(out):
         code = main(words[1:])

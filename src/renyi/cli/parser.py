@@ -172,8 +172,7 @@ model:
 --interactions PAIRS  add pairs of columns, a:b,c:d (or 10, or auto)
 --rule {{map,renyi,sharp}}
 --class-weight {{balanced}}  weights of the classes
---objective {{error,ranking,logistic}}  error (least squares), ranking (2 classes) or
-    logistic (needs rows)
+--objective {{error,ranking,logistic}}  error, ranking (2 classes) or logistic (rows)
 --calibration {{auto,temperature,sigmoid,affine,discriminant,none}}
 --no-intercept  fit the paper's literal form
 --seed N

@@ -77,7 +77,8 @@ def _report_of_rows(args: Args, fit: KernelFit, made: dict[str, str]) -> Report:
     inputs.check_not_given(args, names, why, file="MARGINALS")
     heldout = None
     if args.rows is not None:
-        heldout = heldout_rows(fit, args.model, args.rows, args.target)
+        file = inputs.opened_rows_file(args)
+        heldout = heldout_rows(fit, args.model, file, args.target)
     return report(fit, title=args.title, made=made, heldout=heldout)
 
 

@@ -241,7 +241,7 @@ def worst_case(
         raise ValueError(_OTHER)
     try:
         losses = Losses.of(card, replace(counted, uncertainty=None), name)
-        if not counted.is_exact:
+        if counted.uncertainty is not None:
             worst = _of_intervals(worst, losses, match, method, deadline)
             return replace(worst, seconds=deadline.spent)
         if absent:
