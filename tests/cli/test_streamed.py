@@ -322,7 +322,7 @@ def test_a_weight_may_be_a_missing_code(more: tuple[str, ...], good: Good) -> No
     assert np.array_equal(renyi.RenyiClassifier.load("m.json").z_, clf.z_)
 
 
-@pytest.mark.parametrize("command", [("select",), ("predict",), ("marginals", "build")])
+@pytest.mark.parametrize("command", [("predict",), ("marginals", "build")])
 def test_help_names_every_format(command: tuple[str, ...], good: Good) -> None:
     text = good(*command, "--help").out
     endings = [".csv", ".tsv", ".txt", ".gz", ".parquet", ".arrow"]
