@@ -53,16 +53,26 @@ def test_a_release_has_intervals_and_says_what_it_protects(
     good: Callable[..., Done], counts: renyi.Marginals
 ) -> None:
     made = ("--threshold", "10", "--round", "5", "--out", "out.renyi")
-    said = good("marginals", "release", "v.renyi", *made).out
+    undeclared = good("marginals", "release", "v.renyi", *made)
+    assert "declare the categories (--encoder)" in undeclared.err
+    narrowest = "475 hidden counts, 'immigration = (missing)', keeps 9 values, 1 to 9."
+    assert narrowest in " ".join(undeclared.out.split())
+    made = (*made, "--encoder", "bins.json")
+    done = good("marginals", "release", "v.renyi", *made)
+    assert "note" not in done.err
+    said = " ".join(done.out.split())
     assert "arithmetic protection" in said
-    assert "leaves 10 values of the narrowest hidden count" in " ".join(said.split())
+    assert "keeps 10 values, 0 to 9." in said
     assert "from out.renyi: 433 to 437 rows" in good("fit", "out.renyi").out
     out = renyi.Marginals.load("out.renyi")
     assert (out.uncertainty.low <= counts.counts).all()
     assert (counts.counts <= out.uncertainty.high).all()
-    again = renyi.release(counts, threshold=10, rounding=5)
-    assert out == again
+    public = renyi.Encoder.load("bins.json")
+    assert out == renyi.release(counts, threshold=10, rounding=5, encoder=public)
     assert dict(out.provenance).keys() <= {"renyi"}
+    hiding = ("--merge-below", "10", "--encoder", "bins.json")
+    done = good("marginals", "release", "v.renyi", *hiding, *made[:2], *made[4:6])
+    assert "None is small, so nothing is hidden." in done.out
 
 
 def test_a_private_release_says_what_it_spent(
@@ -79,7 +89,8 @@ def test_a_private_release_says_what_it_spent(
     assert f"from out.renyi: {rows}" in good("fit", "out.renyi").out
     both = ("marginals", "merge", "out.renyi", "v.renyi", "--out", "both.renyi")
     assert "or ask for the sum (--allow-mixed)" in bad(*both)
-    good(*both, "--allow-mixed")
+    done = good(*both, "--allow-mixed")
+    assert "valid only if no person is in two of the files" in done.err
     assert renyi.Marginals.load("both.renyi").uncertainty.budget.exact_rows == 435
 
 
@@ -94,7 +105,11 @@ def test_a_private_release_says_what_it_spent(
         (("--epsilon", "-1", "--out", "o.renyi"), "above 0"),
         (("--epsilon", "0", "--delta", "1e-5", "--out", "o.renyi"), "above 0"),
         (("--epsilon", "1", "--out", "o.renyi", "--encoder", "bins.json"), "Give one"),
-        (("--threshold", "4", "--rounding", "9", "--out", "o.renyi"), "does not fit"),
+        (("--rho", "1e-30", "--out", "o.renyi", "--encoder", "bins.json"), "not a use"),
+        (("--rho", "1e300", "--out", "o.renyi", "--encoder", "bins.json"), "not a use"),
+        (("--threshold", "4", "--rounding", "9", "--out", "o.renyi"), "above the thr"),
+        (("--threshold", "4", "--rounding", "1", "--out", "o.renyi"), "exact counts"),
+        (("--rule", "ons", "--undeclared", "merge", "--out", "o.renyi"), "needs an en"),
         (("--delta", "1", "--out", "o.renyi"), "between 0 and 1"),
         (("--threshold", "1", "--out", "o.renyi"), "at least 2"),
         (("--rule", "ons", "--encoder", "v.renyi", "--out", "o.renyi"), "v.renyi"),
@@ -127,6 +142,32 @@ def test_a_plan_compares_releases_and_writes_nothing(
     assert np.all(np.array(guarantees[1:], float) >= guarantees[0])
     assert all(row["error"] < 0.2 for row in rows)
     assert "do not publish it" in good(*plan).out
+
+
+@pytest.mark.parametrize("how", [("--rule", "ons"), ("--rho", "1")])
+def test_sites_with_labels_of_their_own_release_the_declared_ones(
+    good: Callable[..., Done], bad: Callable[..., str], how: tuple[str, ...]
+) -> None:
+    frame = votes()[["crime", "immigration", "party"]]
+    save(frame[:100].fillna("n"), "pilot.csv")
+    options = ("--target", "party", "--encoder", "bins.json")
+    good("encoder", "build", "pilot.csv", "--target", "party", "--out", "bins.json")
+    names = []
+    for k in range(2):
+        own = frame[k::2].copy()
+        own.iloc[:30, 0] = f"own-label-{k}"
+        save(own, f"{k}.csv")
+        good("marginals", "build", f"{k}.csv", *options, "--out", f"{k}.renyi")
+        made = ("marginals", "release", f"{k}.renyi", *how, "--encoder", "bins.json")
+        names.append(f"{k}-out.renyi")
+        assert "is not declared" in bad(*made, "--out", names[-1])
+        good(*made, "--undeclared", "merge", "--out", names[-1])
+    good("marginals", "merge", *names, "--out", "both.renyi")
+    both = renyi.Marginals.load("both.renyi")
+    assert both.categories["crime"] == ("(rare)", "n", "y")
+    assert not any(column.levels.rare for column in both.columns)
+    assert both.n == pytest.approx(435, abs=60)  # noise of scale 1.2 on 48 cells
+    good("fit", "both.renyi")
 
 
 def test_five_sites_pool_their_releases(good: Callable[..., Done]) -> None:

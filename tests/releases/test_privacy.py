@@ -1,6 +1,7 @@
 """Noise on all pair tables: sensitivity, scale and accounting."""
 
 import itertools
+import json
 import math
 
 import numpy as np
@@ -89,10 +90,33 @@ def test_a_release_contains_the_budget_and_consistent_counts(tmp_path):
     assert replaced.uncertainty.budget.epsilon == 4.0
 
 
+def test_the_bytes_of_a_header_are_the_same_whatever_the_data(tmp_path):
+    headers = set()
+    for seed in range(3):
+        random = np.random.default_rng(seed)
+        rows = {
+            "b": random.choice(list("pqr"), 150),
+            "y": random.choice(["n", "p"], 150),
+            "a": random.choice(list("xz" + "uvw"[seed]), 150),
+        }
+        encoder = renyi.Encoder(missing=(f"code{seed}",), min_count=1 + seed)
+        m = renyi.Marginals.from_data(pd.DataFrame(rows), target="y", encoder=encoder)
+        options = {"rho": 1.0, "undeclared": "merge"}
+        out = renyi.private_release(m, encoder=PUBLIC, **options)
+        out.save(tmp_path / "out.renyi")
+        with np.load(tmp_path / "out.renyi", allow_pickle=False) as archive:
+            header = json.loads(archive["header"].tobytes())
+        header.pop("checksum", None)
+        headers.add(json.dumps(header))
+    assert len(headers) == 1
+    assert out.columns.names == PUBLIC.columns.names
+    assert out.categories["a"] == ("(rare)", "x", "z")
+
+
 def test_categories_must_be_declared():
     m = renyi.Marginals.from_data(FRAME, target="y")
     features = renyi.Encoder().fit(FRAME[["a", "b"]])
-    with pytest.raises(ValueError, match="categories of 'y' are not declared"):
+    with pytest.raises(ValueError, match="encoder lacks 'y'"):
         renyi.private_release(m, encoder=features, rho=1.0)
     narrow = renyi.Encoder().fit(FRAME.assign(a="x"))
     with pytest.raises(ValueError, match="a = z has rows"):
@@ -105,8 +129,14 @@ def test_categories_must_be_declared():
         ({}, "Give one budget"),
         ({"rho": 1.0, "epsilon": 1.0}, "Give one budget"),
         ({"epsilon": 1.0}, "Give one budget"),
-        ({"rho": 0.0}, "not a budget"),
-        ({"epsilon": -1.0, "delta": 1e-5}, "not a budget"),
+        ({"rho": 0.0}, "rho must be positive"),
+        ({"rho": "1"}, "rho must be positive"),
+        ({"rho": 1e-30}, "not a useful budget"),
+        ({"rho": 1e300}, "not a useful budget"),
+        ({"epsilon": -1.0, "delta": 1e-5}, "epsilon must be positive"),
+        ({"epsilon": 1e5, "delta": 1e-5}, "not a useful budget"),
+        ({"epsilon": 1e-9, "delta": 1e-5, "rows_per_person": 10**9}, "no noise for"),
+        ({"rho": 1.0, "rows_per_person": 10**15}, "no noise for"),
         ({"epsilon": 1.0, "delta": 1.0}, "between 0 and 1"),
         ({"rho": 1.0, "rows_per_person": 0}, "at least 1"),
         ({"rho": 1.0, "neighbours": "any"}, "must be 'add-remove'"),

@@ -18,7 +18,7 @@ from renyi.encoding.encoder import FORMAT, Encoder
 from renyi.files import MARGINALS, is_document
 from renyi.marginals.file import headline
 from renyi.marginals.marginals import Marginals
-from renyi.marginals.uncertainty import Intervals
+from renyi.marginals.uncertainty import Intervals, Noise
 from renyi.point_tables import encoder_of, read_points
 from renyi.sources import files
 from renyi.sources.kept_rows import KeptRows
@@ -140,6 +140,8 @@ def merge(args: Args, recorded: Recorded) -> None:
             )
         with inputs.naming(f"{path} does not fit {first}"):
             total = total.merged(m, allow_mixed=args.allow_mixed)
+    if isinstance(total.uncertainty, Noise):
+        warn("The budget of the sum is valid only if no person is in two of the files.")
     messages.print_notes(messages.notes_of(recorded))
     save(with_source(total, args.files), place, args)
 

@@ -349,13 +349,15 @@ MARGINALS  {_MARGINALS}
 --out FILE  write to a file (.renyi)
 --encoder FILE  use its columns and categories (written by encoder build: all of them
     are released, and no others)
+--undeclared {{error,merge}}  what labels do that --encoder lacks: stop, or count as
+    "(rare)"
 --memory SIZE
 --json
 hide small counts, and round the others:
---rule {{opensafely,ons,cms}}  a rule to follow: 7 or fewer hidden, rounded to 5; below
-    10, rounded to 5; below 11
+--rule {{opensafely,ons,cms}}  a rule to follow: 7 or fewer hidden; below 10; below 11
+    (the rest is rounded to 5)
 --threshold N  hide counts below N
---rounding N  counts are rounded to multiples of N (those that are not hidden)
+--rounding N  round the other counts to multiples of N (default 5; at most --threshold)
 --merge-below N  first merge categories until no count from 1 to below N is left
 add noise, for differential privacy (needs --encoder):
 --rho NUMBER  budget of zero-concentrated differential privacy

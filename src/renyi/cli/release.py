@@ -23,10 +23,17 @@ from renyi.fitting.training import fit_counts
 from renyi.formatting import at_most, number_of, percent, wrapped
 from renyi.marginals.arithmetic import merged_by_classes
 from renyi.marginals.marginals import Marginals
-from renyi.marginals.uncertainty import Intervals, Noise
+from renyi.marginals.uncertainty import Noise
 from renyi.progress import Progress
 from renyi.releases import privacy
-from renyi.releases.publication import private_release, release
+from renyi.releases.publication import (
+    UNDECLARED,
+    Protection,
+    checked_rule,
+    private_release,
+    release,
+    released,
+)
 from renyi.releases.suppression import RULES, Rule
 from renyi.sources.layouts import OPTIONS
 from renyi.validation import InputError
@@ -52,18 +59,22 @@ def run(args: Args, recorded: Recorded) -> None:
     if private:
         why = "hides counts, which noise does already: leave one of them out"
         inputs.check_not_given(args, _HIDING, why)
+    rule = None
+    if not private:
+        rule = checked_rule(args.threshold, args.rounding, args.rule, args.merge_below)
     m = load_marginals(args.file)
     public = None if args.encoder is None else Encoder.load(args.encoder)
-    out = _private(args, m, public) if private else _hidden(args, m, public)
+    left = None
+    if private:
+        out = _private(args, m, public)
+    else:
+        how = args.undeclared or UNDECLARED[0]
+        out, left = released(m, rule, args.merge_below, public, how)
+    lines = _summary(out, left)
     messages.print_notes(messages.notes_of(recorded))
     save(out, place, args)
     if not args.json:
-        print("\n".join(map(wrapped, _summary(args, out))))
-
-
-def _hidden(args: Args, m: Marginals, public: Encoder | None) -> Marginals:
-    chosen = {name: getattr(args, name) for name in _HIDING}
-    return release(m, encoder=public, **chosen)
+        print("\n".join(map(wrapped, lines)))
 
 
 def _private(args: Args, m: Marginals, public: Encoder | None) -> Marginals:
@@ -81,15 +92,16 @@ def _private(args: Args, m: Marginals, public: Encoder | None) -> Marginals:
         delta=args.delta,
         neighbours=args.neighbours or privacy.ADD_REMOVE,
         rows_per_person=args.rows_per_person or 1,
+        undeclared=args.undeclared or UNDECLARED[0],
     )
 
 
-def _summary(args: Args, m: Marginals) -> list[str]:
+def _summary(m: Marginals, left: Protection | None) -> list[str]:
     """Say what a release contains, and what it does not protect."""
     known = m.uncertainty
     if isinstance(known, Noise):
         budget = known.budget
-        epsilon = privacy.epsilon_of(budget.rho, 1e-5) if budget.rho else None
+        epsilon = privacy.epsilon_of(budget.rho, _DELTA) if budget.rho else None
         spent = f"rho {budget.rho:.4g}, which is epsilon {epsilon:.3g} at delta 1e-5"
         if budget.epsilon is not None:
             spent = f"epsilon {budget.epsilon:g} at delta {budget.delta:g}"
@@ -100,15 +112,17 @@ def _summary(args: Args, m: Marginals) -> list[str]:
             f"({budget.neighbours}).",
             "A second release of the same rows spends its budget again.",
         ]
-    if isinstance(known, Intervals):
-        threshold = RULES[args.rule].threshold if args.rule else args.threshold
-        return [
-            f"Every count is an interval. Arithmetic leaves {threshold} values of the "
-            f"narrowest hidden count, 0 to {threshold - 1}.",
-            "This is arithmetic protection: a reader who goes through all possible "
-            "data sets may learn more.",
-        ]
-    return ["The counts are exact; none from 1 to below the limit is left."]
+    if left is None:
+        return ["The counts are exact; none from 1 to below the limit is left."]
+    if not left.hidden:
+        return ["Every count is an interval. None is small, so nothing is hidden."]
+    return [
+        f"Every count is an interval. The narrowest of "
+        f"{number_of(left.hidden, 'hidden count')}, {left.narrowest!r}, keeps "
+        f"{number_of(left.high - left.low + 1, 'value')}, {left.low} to {left.high}.",
+        "This is arithmetic protection: a reader who goes through all possible data "
+        "sets may learn more.",
+    ]
 
 
 def build_encoder(args: Args, recorded: Recorded) -> None:
@@ -168,21 +182,22 @@ def _candidates(
 ) -> Iterator[tuple[str, Callable[[], Marginals]]]:
     """Yield exact counts, the usual releases and the one that is given."""
     yield "exact counts", lambda: m
+    how = args.undeclared or UNDECLARED[0]
     rules = [Rule(5, 5), *RULES.values(), Rule(10, 10)]
-    if args.threshold is not None:
-        rules.append(Rule(args.threshold, args.rounding or 1))
+    given = (args.threshold, args.rounding)
+    if given != (None, None):
+        rules += filter(None, [checked_rule(*given, None, None)])
     for rule in sorted({*rules}):
         sizes = rule._asdict()
-        rounded = f", rounded to {rule.rounding}" if rule.rounding > 1 else ""
-        name = f"below {rule.threshold} hidden{rounded}"
-        yield name, partial(release, m, encoder=public, **sizes)
+        name = f"below {rule.threshold} hidden, rounded to {rule.rounding}"
+        yield name, partial(release, m, **sizes, encoder=public, undeclared=how)
     if public is None:
         return
     delta = args.delta or _DELTA
     for epsilon in sorted({*_EPSILONS, *filter(None, [args.epsilon])}):
         cost = {"epsilon": epsilon, "delta": delta}
         name = f"epsilon {epsilon:g}, delta {delta:g}"
-        yield name, partial(private_release, m, encoder=public, **cost)
+        yield name, partial(private_release, m, **cost, encoder=public, undeclared=how)
 
 
 def _tried(

@@ -10,9 +10,11 @@ say that nobody has both values.
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from renyi.counting.onehot import offsets
 from renyi.encoding.columns import RARE, Column, Columns, Levels, ranked
@@ -92,23 +94,36 @@ def _with_merged(m: Marginals, name: str, category: int) -> Marginals | None:
 def _with_rare(m: Marginals, column: Column, gone: set[int]) -> Marginals:
     """Return the counts with some labels of a column merged into "(rare)"."""
     old = column.categories
-    levels = column.levels
-    labels = [old[k] for k in gone if old[k] != RARE or not levels.rare]
     kept = [c for k, c in enumerate(old) if k not in gone and c is not None]
     missing = [None] if None in old else []
-    rare = tuple(ranked([*levels.rare, *labels])[0])
     categories = (*ranked([*kept, RARE])[0], *missing)
-    fewer = Column(column.name, Levels("label", categories, (), rare))
-    own = Column(column.name, Levels("label", (RARE,)))
+    fewer = Column(column.name, Levels("label", categories))
     places = column.places(fewer)
-    places[sorted(gone)] = own.places(fewer)[0]
+    places[sorted(gone)] = fewer.categories.index(RARE)
     columns = Columns.of(fewer if c.name == column.name else c for c in m.columns)
+    return recoded(m, columns, {column.name: places})
+
+
+def recoded(
+    m: Marginals, columns: Columns, places: Mapping[str, NDArray[np.intp]]
+) -> Marginals:
+    """Return the counts over other categories of the same columns, in any order.
+
+    Parameters
+    ----------
+    m : Marginals
+        The counts.
+    columns : Columns
+        The columns of the result.
+    places : mapping of names to ndarrays of int
+        Where each category of a column goes; several may go to one. Columns that are
+        not in it keep their categories.
+    """
     starts = offsets(columns.sizes)
-    every = [
-        starts[j] + (places if c.name == column.name else np.arange(len(c.categories)))
-        for j, c in enumerate(m.columns)
-    ]
-    place = np.concatenate(every)
-    counts = np.zeros((starts[-1], starts[-1]), m.counts.dtype)
+    where = columns.places(m.columns.names)
+    kept = {c.name: np.arange(len(c.categories)) for c in m.columns} | {**places}
+    moved = [starts[j] + kept[c.name] for c, j in zip(m.columns, where, strict=True)]
+    place = np.concatenate(moved)
+    counts = np.zeros((starts[-1], starts[-1]), np.int64)
     np.add.at(counts, np.ix_(place, place), m.counts)
     return dataclasses.replace(m, columns=columns, counts=counts, class_counts=None)

@@ -16,6 +16,7 @@ system: no seed repeats it.
 from __future__ import annotations
 
 import math
+from importlib import import_module
 from typing import Any, NamedTuple, get_args
 
 import numpy as np
@@ -23,10 +24,14 @@ from numpy.typing import NDArray
 
 from renyi.counting.onehot import Sizes
 from renyi.marginals.uncertainty import Neighbours
-from renyi.validation import InputError, import_extra
+from renyi.validation import InputError, check_positive, check_share, import_extra
 
 ADD_REMOVE: Neighbours = "add-remove"
 REPLACE: Neighbours = "replace-one"
+_LEAST = 1e-9  # budget
+_MOST = 10_000
+_LARGEST = 2.0**40  # scale of noise
+_ABOVE = 1 + 1e-12  # for rounding
 NEIGHBOURS: tuple[Neighbours, ...] = get_args(Neighbours)
 
 
@@ -47,17 +52,18 @@ class Cost(NamedTuple):
             )
         for name in ("rho", "epsilon"):
             value = getattr(self, name)
-            if value is not None and not 0 < value < math.inf:
+            if value is None:
+                continue
+            check_positive(name, value)
+            if not _LEAST <= value <= _MOST:
                 raise InputError(
-                    f"{{{name}}} is not a budget: give a number above 0.",
+                    f"{{{name}}} is not a useful budget: give a number from "
+                    f"{_LEAST:g}, below which noise hides everything, to {_MOST:,}, "
+                    "above which nobody is protected.",
                     **{name: value},
                 )
-        if self.delta is not None and not 0 < self.delta < 1:
-            raise InputError(
-                "{delta} is not a probability: give a number between 0 and 1, well "
-                "below one by the number of people.",
-                delta=self.delta,
-            )
+        if self.delta is not None:
+            check_share("delta", self.delta)
         return self
 
 
@@ -122,7 +128,18 @@ def scale_of(cost: Cost, distance: float) -> float:
     most: object = cost.rho
     if cost.rho is None:
         most = (cost.epsilon, cost.delta)
-    return float(dp.binary_search_param(granted, d_in=distance, d_out=most, T=float))
+    try:
+        scale = dp.binary_search_param(granted, d_in=1.0, d_out=most, T=float)
+        scale *= distance * _ABOVE  # the cost depends on their ratio alone
+    except _opendp_error():
+        scale = math.inf
+    if not scale <= _LARGEST:
+        raise InputError(
+            "OpenDP has no noise for this budget and so many tables and rows of a "
+            "person: give a larger budget.",
+            *("rho", "epsilon", "delta"),
+        )
+    return float(scale)
 
 
 def epsilon_of(rho: float, delta: float) -> float:
@@ -142,3 +159,8 @@ def _opendp() -> Any:
     dp = import_extra("opendp.prelude", "privacy", "Differential privacy needs OpenDP")
     dp.enable_features("contrib")
     return dp
+
+
+def _opendp_error() -> type[Exception]:
+    error: type[Exception] = import_module("opendp.mod").OpenDPException
+    return error

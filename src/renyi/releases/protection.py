@@ -2,8 +2,9 @@ r"""What arithmetic leaves of hidden counts: the values that remain possible.
 
 A reader of interval tables knows that row sums are margins, and that margins add up to
 the total. The values of one cell under these equations form an interval, whose ends are
-two linear programs. A hidden count keeps its protection if as many whole values remain
-possible as the threshold says.
+two linear programs. A hidden count is protected if each whole number below the
+threshold remains possible. The first of the levels of `renyi.releases.suppression` at
+which all hidden counts are protected is released.
 
 One feasible point proves the low ends of all cells that are at zero in it, and another
 the high ends of all that are at theirs. So the programs first move many cells together;
@@ -11,7 +12,7 @@ a program for one cell alone is needed only where no such point is met.
 
 This is *arithmetic protection* and nothing more. It allows fractional counts, and
 tables that no rows have: a reader who goes through all possible data sets may learn
-more.
+more. A reader also learns that no finer level protected all hidden counts.
 """
 
 from __future__ import annotations
@@ -23,10 +24,18 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from renyi.counting.onehot import Sizes
-from renyi.releases.suppression import HiddenCounts
+from renyi.releases.suppression import (
+    Flags,
+    HiddenCounts,
+    Rule,
+    Table,
+    hidden_counts,
+    levels,
+)
 from renyi.solvers.programs import Program, solve
 
 _NEAR = 1e-6  # of a count to a whole number
+_NAMED = 5  # narrow counts after which the search for more ends
 
 Floats = NDArray[np.float64]
 Places = NDArray[np.intp]
@@ -46,21 +55,43 @@ class Width(NamedTuple):
         return self.high - self.low + 1
 
 
-def narrow(counts: HiddenCounts, sizes: Sizes, threshold: int) -> list[Width]:
-    """Return the hidden counts for which some value below the threshold is impossible.
+def protected(
+    counts: Table, n: int, sizes: Sizes, rule: Rule, occurs: Flags | None = None
+) -> tuple[HiddenCounts, list[Width]]:
+    """Return the finest release that protects its hidden counts.
 
-    Sorted by the number of values that remain.
+    If there is none, it is the coarsest, with counts that are not protected. The
+    parameters are those of `hidden_counts`.
+    """
+    for level in levels(rule):
+        release = hidden_counts(counts, n, sizes, rule, level, occurs)
+        widths = narrow(release, sizes, rule.threshold)
+        if not widths:
+            break
+    return release, widths
+
+
+def narrow(
+    counts: HiddenCounts, sizes: Sizes, threshold: int, most: int = _NAMED
+) -> list[Width]:
+    """Return hidden counts for which some value below the threshold is impossible.
+
+    Sorted by the number of values that remain. The search ends after about `most`. A
+    margin that is known to be at least 1 need not be able to be 0.
     """
     system = _System.of(counts, sizes)
     cells = np.flatnonzero(system.hidden)
-    low = system.ends(cells, 0)
-    high = system.ends(cells, threshold - 1)
+    highest = np.full(len(system.hidden), threshold - 1.0)
+    stuck = {
+        *system.stuck(cells, system.program.lower, 1.0, most),
+        *system.stuck(cells, highest, -1.0, most),
+    }
     widths = []
-    for cell, least, most in zip(cells.tolist(), low, high, strict=True):
+    for cell in sorted(stuck):
+        low = np.ceil(system.end(cell, 1.0) - _NEAR)
+        high = np.floor(system.end(cell, -1.0) + _NEAR)
         first, second = system.categories[cell].tolist()
-        width = Width(first, second, int(least), int(most))
-        if width.values < threshold:
-            widths.append(width)
+        widths.append(Width(first, second, int(low), min(int(high), threshold - 1)))
     return sorted(widths, key=lambda width: width.values)
 
 
@@ -105,27 +136,28 @@ class _System(NamedTuple):
         hidden = counts.hidden[pairs[:, 0], pairs[:, 1]]
         return cls(program, pairs, column, hidden)
 
-    def ends(self, cells: Places, goal: int) -> Floats:
-        """Return for each cell the whole value nearest to a goal that is possible.
+    def stuck(self, cells: Places, goal: Floats, sign: float, most: int) -> list[int]:
+        """Return cells that cannot reach their goal; not many more than `most`.
 
-        The goal is an end of the values below the threshold: the least, or the largest.
+        They have to fall to it if the sign is 1, and to rise to it if it is -1.
         """
-        sign = 1.0 if goal == 0 else -1.0
-        ends: dict[int, float] = {}
+        stuck: list[int] = []
         left = cells
-        while len(left):
+        while len(left) and len(stuck) < most:
             together = self._compatible(left)
             x = self._optimum(together, sign)
-            reached = left[sign * (x[left] - goal) <= _NEAR]
-            ends |= dict.fromkeys(reached.tolist(), float(goal))
+            reached = left[sign * (x[left] - goal[left]) <= _NEAR]
             if not len(reached):
-                cell = int(together[0])
-                end = self._optimum(together[:1], sign)[cell]
-                nearest = np.ceil(end - _NEAR) if sign > 0 else np.floor(end + _NEAR)
-                ends[cell] = float(goal if sign * (end - goal) <= _NEAR else nearest)
                 reached = together[:1]
+                cell = int(reached[0])
+                if sign * (self.end(cell, sign) - goal[cell]) > _NEAR:
+                    stuck.append(cell)
             left = np.setdiff1d(left, reached)
-        return np.array([ends[cell] for cell in cells.tolist()])
+        return stuck
+
+    def end(self, cell: int, sign: float) -> float:
+        """Return the least possible value of a cell, or for -1 the largest."""
+        return float(self._optimum(np.array([cell]), sign)[cell])
 
     def _compatible(self, cells: Places) -> Places:
         """Return cells of which no two are in one row or one column of a table."""

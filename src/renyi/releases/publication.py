@@ -2,37 +2,55 @@
 
 Both functions map `Marginals` to `Marginals` that contain no exact count and say what
 is known of them. Train on them, add them to other releases, save them.
+
+With declared categories, the columns, their order and all settings of the result are
+those that were declared, whatever the data are. Otherwise a release reveals which
+labels occur. It never contains the labels that were merged as rare, nor the count below
+which they were.
 """
 
 from __future__ import annotations
 
 import dataclasses
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from renyi.counting import sparse_counts
+from renyi.encoding.columns import RARE, Column, Columns, label_text, ranked
 from renyi.formatting import listed
-from renyi.marginals.arithmetic import spread, with_uncertainty
+from renyi.marginals.arithmetic import with_uncertainty
 from renyi.marginals.uncertainty import Budget, Intervals, Neighbours, Noise
 from renyi.releases import privacy
-from renyi.releases.merging import merged_below
-from renyi.releases.protection import Width, narrow
+from renyi.releases.merging import merged_below, recoded
+from renyi.releases.protection import Width, protected
 from renyi.releases.suppression import (
+    ROUNDING,
     RULES,
     HiddenCounts,
     Rule,
-    hidden_counts,
-    wider_at,
+    published,
 )
 from renyi.validation import InputError, check_choice, check_whole
+from renyi.warnings import warn
 
 if TYPE_CHECKING:
     from renyi.encoding.encoder import Encoder
     from renyi.marginals.marginals import Marginals
 
-_ROUNDS = 6  # of widening
+MERGE = "merge"
+UNDECLARED = ("error", MERGE)
+_RELEASED = "release"  # in the provenance of exact counts that were released
+
+
+class Protection(NamedTuple):
+    """What arithmetic leaves of the hidden counts of a release."""
+
+    hidden: int  # their number
+    narrowest: str  # one that keeps the fewest values, by name; "" if none is hidden
+    low: int  # its values
+    high: int
 
 
 def release(
@@ -43,14 +61,16 @@ def release(
     rule: str | None = None,
     merge_below: int | None = None,
     encoder: Encoder | None = None,
+    undeclared: str = "error",
 ) -> Marginals:
     """Hide small counts and round the others, so that the pair counts can be published.
 
     Every cell, margin and total becomes an interval. A count below the threshold is
     known to be from 0 to threshold − 1, any other to round to its multiple of
-    `rounding`. Counts from which a hidden one would follow by arithmetic get wider
-    intervals. Linear programs then check that every hidden count keeps all its values;
-    otherwise an error names those that do not.
+    `rounding`. Counts from which a hidden one would follow get wider intervals, which a
+    reader who knows the method cannot undo. Linear programs check that every hidden
+    count keeps all its values. If not, a coarser release is tried, and the last error
+    names counts that do not.
 
     This is arithmetic protection: a reader who goes through all possible data sets may
     learn more. Names of columns and categories are not hidden.
@@ -62,17 +82,21 @@ def release(
     threshold : int, optional
         Counts below it are hidden.
     rounding : int, optional
-        Other counts are rounded to multiples of it; 1 rounds nothing.
+        Other counts are rounded to multiples of it, from 2 to the threshold; by default
+        5, or the threshold if that is smaller.
     rule : {"opensafely", "ons", "cms"}, optional
         A rule that data owners must follow, instead of threshold and rounding: 7 or
-        fewer hidden and the rest rounded to 5; below 10 hidden and the rest rounded to
-        5; below 11 hidden.
+        fewer hidden, below 10 hidden, or below 11 hidden. The rest is rounded to 5.
     merge_below : int, optional
         Merge categories first, until no count from 1 to below this is left. Without
         other parameters, the merged counts are exact.
     encoder : Encoder, optional
-        Categories that are public. The release contains all of them, whether they have
-        rows or not, and no others.
+        The public columns and categories: the release contains all of them, whether
+        they have rows or not, and no others. Without it, each listed label is known to
+        have a row.
+    undeclared : {"error", "merge"}, default="error"
+        What labels do that `encoder` lacks: stop, or count as "(rare)". With "merge",
+        every feature has this category, or "(missing)" if it is a column of numbers.
 
     Returns
     -------
@@ -88,24 +112,49 @@ def release(
     >>> import renyi
     >>> X, y = renyi.datasets.load("votes")
     >>> m = renyi.Marginals.from_data(X, y)
-    >>> out = renyi.release(m, threshold=10, rounding=5)
+    >>> public = renyi.Encoder().fit(X.assign(party=y))
+    >>> out = renyi.release(m, threshold=10, rounding=5, encoder=public)
     >>> known = out.uncertainty
     >>> known.n_low, known.n_high
     (433, 437)
     >>> bool((known.low <= m.counts).all() and (m.counts <= known.high).all())
     True
     """
+    chosen = checked_rule(threshold, rounding, rule, merge_below)
+    return released(m, chosen, merge_below, encoder, undeclared)[0]
+
+
+def released(
+    m: Marginals,
+    rule: Rule | None,
+    merge_below: int | None,
+    encoder: Encoder | None,
+    undeclared: str,
+) -> tuple[Marginals, Protection | None]:
+    """Return a release, and what protects it; None if its counts are exact."""
     check_releasable(m)
-    chosen = _rule(threshold, rounding, rule, merge_below)
-    if encoder is not None:
-        m = declared(m, encoder, complete=False)
+    if encoder is None:
+        if undeclared != UNDECLARED[0]:
+            raise InputError("{undeclared} needs an encoder.", undeclared=undeclared)
+        m = _undeclared(m)
+    else:
+        m = declared(m, encoder, undeclared)
     if merge_below is not None:
         m = merged_below(m, merge_below)
-    if chosen is None:
-        return dataclasses.replace(m, class_counts=None, provenance={})
-    counts = protected_counts(m, chosen)
+    if rule is None:
+        how = {_RELEASED: f"categories merged below {merge_below}"}
+        return dataclasses.replace(m, class_counts=None, provenance=how), None
+    occurs = None if encoder is not None else _occurring(m)
+    sizes = m.columns.sizes
+    counts, widths = protected(_table(m), int(m.n), sizes, rule, occurs)
+    names = [f"{c.name} = {text}" for c in m.columns for text in c.levels.texts]
+    if widths:
+        raise _narrow_error(names, widths, rule)
+    protection = _protection(counts, rule, names)
+    counts = published(counts, sizes)
     record = Intervals(counts.low, counts.high, counts.n_low, counts.n_high)
-    return with_uncertainty(dataclasses.replace(m, provenance={}), record)
+    empty = dataclasses.replace(m, provenance={})
+    return with_uncertainty(empty, record), protection
 
 
 def private_release(
@@ -117,6 +166,7 @@ def private_release(
     delta: float | None = None,
     neighbours: Neighbours = "add-remove",
     rows_per_person: int = 1,
+    undeclared: str = "error",
 ) -> Marginals:
     """Release pair counts with noise, under differential privacy.
 
@@ -128,8 +178,9 @@ def private_release(
     m : Marginals
         Exact pair counts of unweighted rows, of order 1.
     encoder : Encoder
-        Public categories of all columns, the target included: they must not depend on
-        the data. ``renyi encoder build`` writes them from a pilot file.
+        Public columns and categories, the target included: they must not depend on the
+        data, and the release has exactly these. ``renyi encoder build`` writes them
+        from a pilot file.
     rho : float, optional
         The budget in zero-concentrated differential privacy.
     epsilon, delta : float, optional
@@ -138,6 +189,9 @@ def private_release(
         What one person changes. With "replace-one" the number of rows is public.
     rows_per_person : int, default=1
         Most rows of one person.
+    undeclared : {"error", "merge"}, default="error"
+        What labels do that `encoder` lacks: stop, or count as "(rare)". With "merge",
+        every feature has this category, or "(missing)" if it is a column of numbers.
 
     Returns
     -------
@@ -163,7 +217,7 @@ def private_release(
     check_choice("neighbours", neighbours, privacy.NEIGHBOURS)
     check_whole("rows_per_person", rows_per_person, 1)
     cost = privacy.Cost(rho, epsilon, delta).checked()
-    m = declared(m, encoder, complete=True)
+    m = declared(m, encoder, undeclared)
     sizes = m.columns.sizes
     distance = privacy.sensitivity(len(sizes), rows_per_person, neighbours)
     noisy = privacy.noisy_tables(_table(m), sizes, cost, distance)
@@ -175,7 +229,7 @@ def private_release(
 
 def check_releasable(m: Marginals) -> None:
     """Raise an error unless these are exact counts of unweighted rows."""
-    if m.uncertainty is not None:
+    if m.uncertainty is not None or _RELEASED in m.provenance:
         raise ValueError(
             "These pair counts are a release already: release the exact counts again, "
             "since releasing a release adds errors and protects nothing more."
@@ -195,7 +249,7 @@ def _table(m: Marginals) -> NDArray[np.int64]:
     return np.asarray(m.counts, np.int64)
 
 
-def _rule(
+def checked_rule(
     threshold: int | None,
     rounding: int | None,
     name: str | None,
@@ -221,70 +275,140 @@ def _rule(
         return None
     if threshold is None:
         raise ValueError("Rounding alone shows small counts: give a threshold as well.")
-    return Rule(threshold, 1 if rounding is None else rounding).checked()
+    check_whole("threshold", threshold, 2)
+    base = min(ROUNDING, threshold) if rounding is None else rounding
+    return Rule(threshold, base).checked()
 
 
-def protected_counts(m: Marginals, rule: Rule) -> HiddenCounts:
-    """Return the intervals of a release, or raise an error that names narrow ones."""
-    sizes = m.columns.sizes
-    counts = hidden_counts(_table(m), int(m.n), sizes, rule)
-    for _ in range(_ROUNDS):
-        widths = narrow(counts, sizes, rule.threshold)
-        if not widths:
-            return counts
-        places = [(width.first, width.second) for width in widths]
-        counts = wider_at(counts, places, sizes, rule)
-    raise _narrow_error(m, widths, rule)
+def _protection(counts: HiddenCounts, rule: Rule, names: list[str]) -> Protection:
+    """Return what is left of hidden counts, each of which reaches all its values."""
+    first, second = np.nonzero(np.triu(counts.hidden))
+    if not len(first):
+        return Protection(0, "", 0, 0)
+    low = counts.low[first, second]
+    k = int(low.argmax())
+    width = Width(int(first[k]), int(second[k]), int(low[k]), rule.threshold - 1)
+    return Protection(len(low), _named(width, names), width.low, width.high)
 
 
-def _narrow_error(m: Marginals, widths: list[Width], rule: Rule) -> ValueError:
+def _named(width: Width, names: list[str]) -> str:
+    """Return the name of a cell or a margin."""
+    if width.first == width.second:
+        return names[width.first]
+    return f"{names[width.first]} with {names[width.second]}"
+
+
+def _narrow_error(names: list[str], widths: list[Width], rule: Rule) -> ValueError:
     """Return the error for hidden counts that follow from others."""
-    names = [f"{c.name} = {text}" for c in m.columns for text in c.levels.texts]
-    cells = [
-        names[w.first]
-        if w.first == w.second
-        else f"{names[w.first]} with {names[w.second]}"
-        for w in widths
-    ]
     least = widths[0]
     return ValueError(
         f"Arithmetic leaves {least.values} of the {rule.threshold} values of a hidden "
-        f"count, from {least.low} to {least.high}: {listed(cells)}. Merge "
-        "small categories (merge_below), or leave columns out (Marginals.select())."
+        f"count, from {least.low} to {least.high}, even in the coarsest release: "
+        f"{listed([_named(width, names) for width in widths])}. Merge small categories "
+        "(merge_below), or leave columns out (Marginals.select())."
     )
 
 
-def declared(m: Marginals, encoder: Encoder, complete: bool) -> Marginals:
-    """Return the counts over declared categories.
+def _undeclared(m: Marginals) -> Marginals:
+    """Return the counts without what is known of labels that were merged as rare."""
+    warn(
+        "Labels and bins come from the rows, so this release reveals that each listed "
+        "label occurs: declare the categories.",
+        "note",
+        "encoder",
+    )
+    columns = Columns.of(
+        c._replace(levels=c.levels._replace(rare=())) for c in m.columns
+    )
+    settings = dataclasses.replace(m.settings, min_count=1)
+    return dataclasses.replace(m, columns=columns, settings=settings)
+
+
+def _occurring(m: Marginals) -> NDArray[np.bool_]:
+    """Return which categories are listed because a row has them."""
+    kinds = [
+        column.kind == "label" or label is None
+        for column in m.columns
+        for label in column.categories
+    ]
+    listed_ones = np.array(kinds)
+    if not _table(m).diagonal()[listed_ones].all():  # some are listed without rows
+        return np.zeros_like(listed_ones)
+    return listed_ones
+
+
+def declared(m: Marginals, encoder: Encoder, undeclared: str) -> Marginals:
+    """Return the counts over declared columns and categories.
 
     Parameters
     ----------
     m : Marginals
         The counts.
     encoder : Encoder
-        The declared columns. A category that they lack is an error.
-    complete : bool
-        Whether a column that is not declared is also an error.
+        The declared columns, in the order of the result.
+    undeclared : {"error", "merge"}
+        What a label that they lack does.
     """
-    columns = []
+    check_choice("undeclared", undeclared, UNDECLARED)
+    public = encoder.columns
+    extra = [name for name in m.columns.names if name not in public.names]
+    lacking = [name for name in public.names if name not in m.columns.names]
+    if extra or lacking:
+        raise ValueError(
+            f"The encoder lacks {listed(extra)}: the columns of a release are those "
+            "that are declared, so declare them, or count without them."
+            if extra
+            else f"The encoder declares {listed(lacking)}, missing from the pair "
+            "counts: count them as well, or declare columns without them."
+        )
+    merge = undeclared == MERGE
+    if merge:
+        public = Columns.of(c if c.name == m.target else _with_rare(c) for c in public)
+    places = {}
     for column in m.columns:
-        if column.name not in encoder.columns.names:
-            if complete:
-                raise ValueError(
-                    f"The categories of {column.name!r} are not declared: the encoder "
-                    "must have all columns, the target included, because categories "
-                    "that come from the data would reveal them."
-                )
-            columns.append(column)
-            continue
-        public = encoder.columns.named(column.name)
-        both = column.union(public)
-        absent = np.flatnonzero(both.places(public) == len(public.categories))
-        if len(absent):
-            text = both.levels.texts[int(absent[0])]
-            raise ValueError(
-                f"{column.name} = {text} has rows, but it is not among the declared "
-                "categories: declare it, or count with an encoder that merges it."
-            )
-        columns.append(both)
-    return spread(m, type(m.columns).of(columns))
+        rare = merge and column.name != m.target
+        places[column.name] = _places(column, public.named(column.name), encoder, rare)
+    moved = recoded(m, public, places)
+    return dataclasses.replace(moved, settings=encoder.settings())
+
+
+def _with_rare(column: Column) -> Column:
+    """Return a column with the category of what is not declared."""
+    levels = column.levels
+    if column.kind == "number":
+        return Column(column.name, levels.with_missing(True))
+    missing = [None] if None in levels.categories else []
+    known = [label for label in levels.categories if label is not None]
+    categories = (*ranked([*known, RARE])[0], *missing)
+    return Column(column.name, levels._replace(categories=categories))
+
+
+def _places(
+    own: Column, public: Column, encoder: Encoder, merge: bool
+) -> NDArray[np.intp]:
+    """Return where the categories of a column go among the declared ones."""
+    own.check_bins(public)
+    places = own.places(public)
+    if own.kind == "label":
+        known = [label for label in own.categories if label is not None]
+        codes = encoder.code_table(public.levels, known)
+        places = codes[: len(own.categories)]
+    merged = {label_text(label) for label in own.levels.rare if label is not None}
+    clash = merged & set(public.levels.texts) - {RARE}
+    if clash:
+        raise ValueError(
+            f"{own.name} = {min(clash)} is declared, but was merged as rare: count the "
+            "rows with the encoder."
+        )
+    absent = np.flatnonzero(places == len(public.categories))
+    if len(absent) and not merge:
+        text = own.levels.texts[int(absent[0])]
+        raise InputError(
+            f"{own.name} = {text} has rows, but it is not declared: declare it, leave "
+            "its rows out before counting, or merge such labels of features.",
+            "undeclared=merge",
+            python="undeclared='merge'",
+        )
+    if len(absent):
+        places[absent] = public.categories.index(RARE)
+    return places
