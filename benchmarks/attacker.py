@@ -30,7 +30,7 @@ RULES = {
     "below 10 hidden, rounded to 5": Rule(10, 5),
     "below 5 hidden, rounded to 5": Rule(5, 5),
 }
-TRIES = 10  # data sets with one value of a hidden count
+TRIES = 100  # data sets with one value of a hidden count
 
 
 def outcomes(sizes: tuple[int, ...]) -> np.ndarray:

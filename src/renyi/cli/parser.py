@@ -357,7 +357,8 @@ hide small counts, and round the others:
 --rule {{opensafely,ons,cms}}  a rule to follow: 7 or fewer hidden; below 10; below 11
     (the rest is rounded to 5)
 --threshold N  hide counts below N
---rounding N  round the other counts to multiples of N (default 5; at most --threshold)
+--rounding N  counts are rounded to multiples of N (those that are not hidden;
+    default 5)
 --merge-below N  first merge categories until no count from 1 to below N is left
 add noise, for differential privacy (needs --encoder):
 --rho NUMBER  budget of zero-concentrated differential privacy
