@@ -293,7 +293,8 @@ def certify(
     check_choice("level", level, LEVELS)
     if not isinstance(m, Marginals):
         if y is None:
-            scorer_of(model)  # an error that names the first argument
+            if isinstance(model, Marginals):
+                scorer_of(model)  # an error that names the first argument
             raise ValueError(
                 "The second argument of certify must be marginals, or rows with their "
                 f"classes y: it is a {type(m).__name__}, and y is missing."
