@@ -362,9 +362,10 @@ def _counts_to_write(args: Args, fit: AnyFit, source: Marginals) -> Marginals | 
     """Return the counts to write of a model of counts: asked for, or merged."""
     if not source.settings.is_fine or not isinstance(fit, Fit):
         return source if args.marginals else None
-    if args.out is None or args.marginals is False:
+    prefix = output.prefix_of(args, counts=False)
+    if prefix is None or args.marginals is False:
         return None
-    place = output.prefix_of(args, counts=False) + MARGINALS
+    place = prefix + MARGINALS
     if same_file(place, args.file):
         warn(
             f"The merged counts were not written, as {place} has the counts before the "
