@@ -3,9 +3,9 @@
 A table has the columns feature, category and points, and with several classes also
 class; or a column of points for each class. A category is a label, "(missing)", or
 "(any other)" for labels that are not listed. In a column of numbers it is an interval
-such as "[18, 25)" or "[65, inf)", or the name of a bin of the pair counts. The category
-"(start)" has the points of every row, and no feature. A total above the threshold
-answers the second class, or the only one that is named.
+such as "[18, 25)" or "[65, inf)", or the name of a bin, such as "up to 17". The
+category "(start)" has the points of every row, and no feature. A total above the
+threshold answers the second class, or the only one that is named.
 
 The scorecards of optbinning have the columns Variable, Bin and Points. A bin there may
 list several labels, and labels that are not listed have the points of the last row.
@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 
 from renyi.additive_models import PointColumns
 from renyi.encoded_columns import Coded, accepted, with_missing
-from renyi.encoding.bins import bin_names
+from renyi.encoding.bins import bin_names, starts_of_names
 from renyi.encoding.columns import (
     MISSING_TEXT,
     OTHER,
@@ -296,6 +296,10 @@ def _levels(
         theirs = m.columns.named(name).levels.with_missing(False)
     if theirs is not None and {*theirs.texts} == {*texts}:
         return theirs, [*theirs.texts]
+    named = starts_of_names(texts)
+    if named is not None:
+        starts = [*named.values()]
+        return Levels("number", tuple(named), tuple(starts[1:])), [*named]
     bounds = [_INTERVAL.fullmatch(text) for text in texts]
     if not all(bounds):
         texts = sorted(texts)  # as counts have them

@@ -95,6 +95,24 @@ def test_the_classes_choose_the_bins(good: Callable[..., Done]) -> None:
     assert shared.categories["age"] == clf.encoder_.categories["age"]
 
 
+def test_what_fit_says_to_verify_is_verified(good: Callable[..., Done]) -> None:
+    X, y = renyi.datasets.load("credit")
+    X.assign(y=y).to_csv("p.csv", index=False)
+    good("marginals", "build", "p.csv", "--target", "y", *MERGE, "--out", "sup.renyi")
+    fine = Path("sup.renyi").read_bytes()
+    fit = good("fit", "sup.renyi", "--out", "m")
+    assert "renyi verify m.json m.renyi" in " ".join(fit.out.split())
+    good("verify", "m.json", "m.renyi")
+    assert sum(renyi.Marginals.load("m.renyi").columns.sizes) < 100
+    again = good("fit", "sup.renyi", "--out", "sup")
+    assert "merged counts were not written" in " ".join(
+        again.out.split() + again.err.split()
+    )
+    assert Path("sup.renyi").read_bytes() == fine
+    good("fit", "sup.renyi", "--out", "n", "--no-marginals")
+    assert not Path("n.renyi").exists()
+
+
 def test_streams_and_rows_have_the_same_bins(tmp_path: Path) -> None:
     frame = people()
     frame.to_csv(tmp_path / "p.csv", index=False)

@@ -204,6 +204,9 @@ def test_tables_that_do_not_serve(
     m.save("m.renyi")
     message = bad("certify", points, "--rows", save(rows, "rows.csv"))
     assert "--rows is for models: write points.csv as one first" in message
+    assert "marginals build TABLE.csv --target CLASS --encoder points.csv" in message
+    message = bad("certify", points, "--rows", "rows.csv", "--threshold", "0.25")
+    assert "COUNTS.renyi --threshold 0.25 --out MODEL.json" in message
     for command in ("predict", "explain"):
         assert "points.csv is a table: if it is" in bad(command, points, "rows.csv")
     message = bad("certify", points, "m.renyi", "--threshold", "inf")

@@ -18,7 +18,8 @@ import pytest
 
 from renyi import Marginals, RenyiClassifier, Scorecard, certify
 from renyi.datasets import load
-from renyi.point_tables import read_points
+from renyi.encoding.bins import starts_of_names
+from renyi.point_tables import encoder_of, read_points
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 
@@ -158,6 +159,27 @@ def test_tables_are_certified_as_they_are(tmp_path):
         certify(small(), X, np.resize(["a", "b", "c"], len(X)))
     with pytest.raises(ValueError, match="y is missing"):
         certify(small(**{"class": "good"}), X)
+
+
+def test_bins_named_by_renyi_are_numbers(tmp_path):
+    X, y = people(600)
+    rng = np.random.default_rng(1)
+    X["dose"] = np.where(rng.random(600) < 0.4, 0, rng.normal(size=600))
+    clf = RenyiClassifier(calibration=None).fit(X, y)
+    path = tmp_path / "points.csv"
+    path.write_text(clf.scorecard_.to_text("csv"), encoding="utf-8")
+    fresh, answers = people(300, seed=5)
+    fresh["dose"] = np.where(rng.random(300) < 0.4, 0, rng.normal(size=300))
+    observed = certify(path, fresh, answers).observed_error
+    assert observed == pytest.approx(np.mean(clf.predict(fresh) != answers), abs=1e-12)
+    own = encoder_of(read_points(path))
+    for name in ("age", "dose"):
+        levels = clf.encoder_.columns.named(name).levels
+        assert own.columns.named(name).levels.edges == levels.edges
+    # A name that is lost, or changed, is not taken for the edge of a bin.
+    assert starts_of_names(["up to 31", "33 and more"]) is None
+    assert starts_of_names(["0", "1", "2"]) is None
+    assert starts_of_names(["up to 31", "32 to 1.2.3"]) is None
 
 
 def test_a_scorecard_of_optbinning():

@@ -155,9 +155,7 @@ def _advice(args: Args, clf: Fit | None = None, m: Marginals | None = None) -> A
     rows = ["certify", _model_file(args), "--rows", "TEST.csv"]
     advice = {"quote": output.command(rows)}
     if args.file is not None and args.level != "exact":
-        exact = ["certify", args.model, args.file, "--exact"]
-        if args.threshold is not None:
-            exact += ["--threshold", f"{args.threshold:.17g}"]
+        exact = ["certify", args.model, args.file, "--exact", *_threshold(args)]
         advice["exact"] = output.command(exact)
     every = advice_of(advice)
     if clf is None or m is None:
@@ -264,10 +262,7 @@ def _check_basis(args: Args) -> None:
             f"certify takes either MARGINALS or --rows FILE: name one{such}."
         )
     if args.rows is not None and inputs.is_table(args.model):
-        raise ValueError(
-            f"--rows is for models: write {args.model} as one first ('renyi certify "
-            f"{args.model} COUNTS.renyi --out MODEL.json')."
-        )
+        raise ValueError(_rows_of_a_table(args))
     if args.rows is not None:
         given = (args.level, args.time_limit, args.proof, args.prevalence)
         if any(value is not None for value in given):
@@ -282,6 +277,25 @@ def _check_basis(args: Args) -> None:
     why = "is for --rows and --halves: leave it out for marginals"
     inputs.check_not_given(args, ["confidence"], why)
     inputs.check_time_limit(args)
+
+
+def _rows_of_a_table(args: Args) -> str:
+    """Say how to test a table of points on rows."""
+    build = ["marginals", "build", "TABLE.csv", "--target", "CLASS"]
+    count = output.command([*build, "--encoder", args.model, "--out", "COUNTS.renyi"])
+    write = ["certify", args.model, "COUNTS.renyi", *_threshold(args)]
+    return (
+        f"--rows is for models: write {args.model} as one first "
+        f"('{output.command([*write, '--out', 'MODEL.json'])}'). If there are no pair "
+        f"counts, count rows with '{count}'."
+    )
+
+
+def _threshold(args: Args) -> list[str]:
+    """Return the threshold of a table of points as an option."""
+    if args.threshold is None:
+        return []
+    return ["--threshold", f"{args.threshold:.17g}"]
 
 
 def _run_halves(args: Args, recorded: Recorded) -> None:

@@ -336,7 +336,7 @@ def _marginals_to_write(args: Args, trained: Trained[AnyFit]) -> Marginals | Non
     """Return the marginals to write, if any; a warning says if they are too large."""
     fit, _, source = trained
     if isinstance(source, Marginals):  # written again only if asked for
-        return source if args.marginals else None
+        return _counts_to_write(args, fit, source)
     if args.out is None or args.marginals is False or isinstance(fit, KernelFit):
         return None
     sizes = [*fit.encoder_.columns.sizes.tolist(), len(fit.classes_)]
@@ -356,6 +356,23 @@ def _marginals_to_write(args: Args, trained: Trained[AnyFit]) -> Marginals | Non
             within, fit.settings.tuple_order, fit.encoder_.interactions
         )
     return inputs.with_source(m, args.files)
+
+
+def _counts_to_write(args: Args, fit: AnyFit, source: Marginals) -> Marginals | None:
+    """Return the counts to write of a model of counts: asked for, or merged."""
+    if not source.settings.is_fine or not isinstance(fit, Fit):
+        return source if args.marginals else None
+    prefix = output.prefix_of(args, counts=False)
+    if prefix is None or args.marginals is False:
+        return None
+    place = prefix + MARGINALS
+    if same_file(place, args.file):
+        warn(
+            f"The merged counts were not written, as {place} has the counts before the "
+            "merge. For 'renyi verify', give another --out."
+        )
+        return None
+    return fit.marginals_
 
 
 # ---- facts
@@ -528,7 +545,7 @@ def advice_of(commands: dict[str, str]) -> Advice:
         sharp="--rule sharp",
         exact=commands.get("exact", ""),
         quote=commands.get("quote", ""),
-        verify="Proved; check it with 'renyi verify'.",
+        verify=f"Proved; check it with '{commands.get('verify', 'renyi verify')}'.",
     )
 
 

@@ -372,8 +372,10 @@ def _advice(args: Args, names: Mapping[str, str]) -> Facts:
     counts = names.get("marginals", "PREFIX.renyi")
     from_counts = args.file.endswith(MARGINALS)
     if from_counts:
-        counts = args.file
+        counts = names.get("marginals", args.file)
     advice = {"exact": command(["certify", model, counts, "--exact"])}
+    if from_counts and "marginals" in names:
+        advice["verify"] = command(["verify", model, counts])
     if "model" in names and "marginals" not in names and not from_counts:
         del advice["exact"]  # the pair counts were not written
     rows = "ITS_ROWS.csv" if from_counts else "TEST.csv"

@@ -28,6 +28,7 @@ count is off by one or two in a hundred, and does not depend on any order either
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Any, NamedTuple
@@ -56,6 +57,9 @@ FINE_BINS = 64
 _MOST_WHOLE = 2.0**64  # of the integers whose names show all digits
 _PENDING = 2**17  # values that wait until they are sorted in
 _SAMPLE = 2**14  # hashes kept
+# Names of bins: of the first one, and of those that begin at a number.
+_LOWEST = re.compile(r"(?:up to|below) .*|any number")
+_START = re.compile(r"(above |from )?(-?(?:infinity|[\d.]+(?:e[-+]?\d+)?))(?: .*)?")
 _LEAST_BITS = 2  # zeros at the beginning of a hash that is kept
 _MAX_SHIFT = 63
 
@@ -310,6 +314,36 @@ def bin_names(edges: Floats, integer: bool, own: Sequence[float]) -> tuple[str, 
         return tuple(_integer_text(low, high) for low, high in pairs)
     steps = {_step(value, False): value for value in own}
     return tuple(_float_text(low, high, steps) for low, high in pairs)
+
+
+def starts_of_names(names: Sequence[str]) -> dict[str, float] | None:
+    """Return where each named bin begins, in order; None unless all names are bins'.
+
+    Names have all digits of their numbers: they are those of `bin_names` or of none.
+    """
+    starts: dict[str, float] = {}
+    own: list[float] = []
+    for name in names:
+        start = _START.fullmatch(name)
+        if _LOWEST.fullmatch(name):
+            starts[name] = -math.inf
+            continue
+        if start is None:
+            return None
+        try:
+            value = min(max(float(start[2]), -LARGEST), LARGEST)
+        except ValueError:  # such as 1.2.3
+            return None
+        starts[name] = value
+        if start[1] == "above ":
+            own.append(value)
+            starts[name] = _step(value, False)
+    ordered = sorted(starts, key=starts.__getitem__)
+    edges = np.array([starts[name] for name in ordered[1:]])
+    for integer in (True, False):
+        if bin_names(edges, integer, own) == tuple(ordered):
+            return {name: starts[name] for name in ordered}
+    return None
 
 
 def _step(value: float, integer: bool) -> float:
