@@ -55,7 +55,8 @@ from renyi.encoding.columns import (
 from renyi.encoding.encoder import Encoder
 from renyi.encoding.recoding import codes_in
 from renyi.encoding.rules import check_class_list
-from renyi.rules import Scorer
+from renyi.formatting import number_of
+from renyi.rules import Scorer, decide
 from renyi.solvers.calibration import LOG_ODDS, MARGIN, Calibration
 
 if TYPE_CHECKING:
@@ -408,8 +409,24 @@ def check_rows(model: Model, card: Scorer, X: Any, threshold: float) -> None:
     names = {*getattr(model, "feature_names_in_", ())}
     if names and names <= {*getattr(table, "columns", ())}:
         table = table[list(model.feature_names_in_)]
-    own = card.scores(card.encoder.transform(X)) + threshold
+    codes = card.encoder.transform(X)
+    own = card.scores(codes) + threshold
     _compare(model, card, own, table, "the points of its cells in these rows")
+    _check_ties(model, card, codes, table)
+
+
+def _check_ties(model: Model, card: Scorer, codes: NDArray[Any], X: Any) -> None:
+    """Raise ValueError if rounding decides rows, and the model answers otherwise."""
+    labels = [label_text(label) for label in card.classes]
+    ours = [labels[k] for k in decide(card.mapped.estimates(codes))]
+    theirs = [label_text(plain_label(each)) for each in model.predict(X)]
+    count = sum(a != b for a, b in zip(ours, theirs, strict=True))
+    if count:
+        raise ValueError(
+            f"{number_of(count, 'row')} of these have scores within rounding of the "
+            f"threshold, where this {name_of(model)} answers otherwise than its points "
+            "do: move its intercept a little, and give that model."
+        )
 
 
 def _compare(model: Model, card: Scorer, own: Floats, X: Any, sums: str) -> None:

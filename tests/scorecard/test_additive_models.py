@@ -818,3 +818,13 @@ def test_held_out_rows():
     assert Certificate.from_dict(c.to_dict()) == c
     with pytest.raises(ValueError, match="no bound of rule 'sharp'"):
         c.of_rule("sharp")
+
+
+def test_rows_that_only_rounding_decides_are_refused():
+    X = pd.DataFrame({"a": ["x", "y"] * 20})
+    y = np.array([0, 1] * 20)
+    model = make_pipeline(OneHotEncoder(), LogisticRegression()).fit(X, y)
+    model[-1].coef_ = np.zeros((1, 2))
+    model[-1].intercept_ = np.array([1e-18])  # which ½ + 1e-18 hides
+    with pytest.raises(ValueError, match="40 rows of these have scores within round"):
+        certify(model, X, y)

@@ -287,3 +287,22 @@ def test_marks_and_totals_on_the_command_line(good, bad, tmp_path):
     assert "--secondary is for --tables" in bad(
         *build[:2], str(path), *build[4:], *options[2:], "--secondary"
     )
+
+
+def test_tables_with_two_labels_of_totals_and_an_empty_category():
+    cells = [["100", "120", "220"], ["*", "200", "205"], ["105", "320", "425"]]
+    index = [*AGE, "All ages"]
+    table = cross(cells, index=index, columns=[*SICK, "Total"])
+    known = {"target": "sick", "suppressed_below": 10, "rounding": 5}
+    m = renyi.Marginals.from_tables([table], **known, total="All ages")
+    assert m.categories == {"age": ("old", "young"), "sick": ("no", "yes")}
+    assert m.uncertainty.n_high < 430
+    table = cross([["10", "12"], ["0", "0"], ["*", "20"]], index=[*"abc"])
+    m = renyi.Marginals.from_tables([table], target="sick", suppressed_below=5)
+    assert m.categories["age"] == ("a", "c")
+
+
+def test_noise_moves_every_kind_of_mark():
+    rules = Rules(1, 10, 3)
+    assert rules.ends("<10", "It") == (0, 12)
+    assert rules.ends("≤10", "It") == (0, 13)

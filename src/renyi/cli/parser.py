@@ -318,7 +318,7 @@ _BUILD = f"""count the pairs of columns of a table
 --rounding N  counts are rounded to multiples of N
 --suppressed-below N  counts below N are hidden (*, .., c, x, <10)
 --secondary  marks also hide larger counts, to protect the small ones
---total LABEL  label of totals (default Total or All)
+--total LABEL  label of totals, besides Total and All
 --perturbed-by N  noise of at most N was added to counts
 --out FILE.renyi
 --json

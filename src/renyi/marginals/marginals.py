@@ -566,8 +566,8 @@ class Marginals:
             Whether marks also hide larger counts, so that no small one follows from the
             totals. A mark then stands for any count that the totals allow.
         total : str, optional
-            Label of totals. Tables with one of the parameters from `rounding` on use
-            rows and columns of totals; the label is "Total" or "All" by default.
+            A label of totals, besides "Total" and "All". Tables with one of the
+            parameters from `rounding` on use rows and columns of totals.
 
         Examples
         --------

@@ -68,7 +68,7 @@ class Rules(NamedTuple):
     suppressed_below: int = 0
     perturbed_by: int = 0  # at most
     secondary: bool = False  # whether a mark may stand for any count
-    total: str | None = None  # the only label of totals
+    total: str | None = None  # a further label of totals
 
     @classmethod
     def of(
@@ -82,9 +82,8 @@ class Rules(NamedTuple):
 
     def is_total(self, texts: pd.DataFrame) -> pd.DataFrame:
         """Return which categories are totals."""
-        if self.total is not None:
-            return texts == self.total.strip().lower()
-        return texts.isin(TOTALS)
+        own = set() if self.total is None else {self.total.strip().lower()}
+        return texts.isin(TOTALS | own)
 
     def ends(self, cell: object, where: str) -> tuple[int, int]:
         """Return the interval that a printed cell stands for."""
@@ -93,7 +92,8 @@ class Rules(NamedTuple):
         if self.secondary and (below is not None or text in MARKS):
             return 0, _ANY
         if below is not None:
-            return 0, max(int(below[1]) - 1 + ("≤" in text or "<=" in text), 0)
+            least = int(below[1]) + ("≤" in text or "<=" in text)
+            return 0, max(least - 1, 0) + self.perturbed_by
         if text in MARKS:
             if not self.suppressed_below:
                 raise InputError(
@@ -226,6 +226,11 @@ class _Ends:
 
     def add(self, part: _Known) -> None:
         """Take what one table says of its pairs, its columns and the total."""
+        # A category without any row has no code.
+        part = part._replace(
+            cells=part.cells[part.cells[_HIGH] > 0],
+            singles=[single[single[_HIGH] > 0] for single in part.singles],
+        )
         codes = self._codes(part.cells, part.names)
         shape = self.columns.take(self.columns.places(part.names)).sizes
         low = np.zeros(shape, np.int64)
