@@ -28,7 +28,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from renyi.certificates.text import MERGED_BINS, SELECTED
+from renyi.certificates.text import SELECTED, merged_bins
+from renyi.certification import Warned
 from renyi.correlation import hgr_lower_bound
 from renyi.counting.sparse_counts import dense
 from renyi.encoding.encoder import Encoder
@@ -222,9 +223,10 @@ def select_rows(rows: TrainingRows, settings: SelectionSettings) -> Selection:
     """Select features by encoded rows, and refit on them."""
     if rows.encoder.is_fine:
         merged = merged_rows(rows)
+        merges = merged_bins(rows.encoder.columns, merged.encoder.columns)
         if settings.order > 1:
             merged = in_tuples(merged, settings.order)
-        return _of_merged_bins(select_rows(merged, settings))
+        return _noted(select_rows(merged, settings), merges)
     sizes = rows.encoder.columns.sizes
     K = len(rows.target.categories)
     model = settings.refit_settings(K, has_rows=True)
@@ -247,7 +249,9 @@ def select_rows(rows: TrainingRows, settings: SelectionSettings) -> Selection:
 def select_counts(m: Marginals, settings: SelectionSettings) -> Selection:
     """Select features by pair counts, and refit on them."""
     if m.settings.is_fine:
-        return _of_merged_bins(select_counts(merged_by_classes(m), settings))
+        part = merged_by_classes(m)
+        merges = merged_bins(m.encoder.columns, part.encoder.columns, False)
+        return _noted(select_counts(part, settings), merges)
     model = settings.refit_settings(len(m.classes), has_rows=False)
     if m.interactions is not None:
         raise ValueError(
@@ -280,9 +284,9 @@ def _problem_of_counts(m: Marginals, model: Settings) -> CountsProblem:
     return CountsProblem(dense(Q), F, priors, sizes, m.n, model.fit_intercept)
 
 
-def _of_merged_bins(selection: Selection) -> Selection:
-    """Return a selection, with the note that the same rows merged the bins."""
-    notes = (*selection.fit.notes, ("merged-bins", MERGED_BINS))
+def _noted(selection: Selection, more: tuple[Warned, ...]) -> Selection:
+    """Return a selection with more notes."""
+    notes = (*selection.fit.notes, *more)
     return replace(selection, fit=replace(selection.fit, notes=notes))
 
 

@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 
 import renyi
+from renyi.certificates.text import OF_MERGED, SLIGHTLY_MORE
 from renyi.cli import fit as command
 from support.commandline import Done
 
@@ -87,7 +88,13 @@ def test_the_classes_choose_the_bins(good: Callable[..., Done]) -> None:
         for model in ("a.json", "b.json"):
             other = renyi.RenyiClassifier.load(model).encoder_.columns.named(name)
             assert other.levels.edges == edges
-    assert "merged the bins" in good("fit", "a.renyi").out
+    text = " ".join(good("fit", "a.renyi").out.split())
+    assert f"merged the bins. {OF_MERGED}" in text  # no estimate to speak of
+    every = " ".join(
+        good("fit", "p.csv", *how[:2], "--order", "all", *MERGE).out.split()
+    )
+    assert f"merged the bins, {SLIGHTLY_MORE}" in every
+    assert OF_MERGED not in every
     good("certify", "m.json", "a.renyi")
     good("predict", "m.json", "p.csv", "--out", "answers.csv")
     good("encoder", "build", "p.csv", "--target", "y", *MERGE, *more, "-o", "e.json")

@@ -12,6 +12,7 @@ import pytest
 import renyi
 from renyi import KernelRenyiClassifier
 from renyi.encoding import tuples
+from renyi.formatting import percent
 from support.commandline import save, votes
 
 
@@ -41,7 +42,7 @@ def test_the_file_predicts_as_the_estimator(good, model):
     np.testing.assert_allclose(answers["score"], clf.decision_function(X), atol=1e-9)
     assert done.json["error"]["rows"] == 135
     seen = good("predict", model, "train.csv").err
-    assert "these are the training rows: too small" in seen
+    assert "these are the training rows, so the error is too low" in seen
 
 
 def test_explain_adds_up_to_the_score(good, model):
@@ -168,6 +169,33 @@ def test_the_chosen_order_is_that_of_the_estimator(good):
     good("verify", "m.json", "m.renyi")  # of the order that was chosen
 
 
+def test_what_was_chosen_is_said_where_it_is_single_columns(good):
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame(rng.integers(0, 3, (400, 4)), columns=[*"abcd"])
+    y = np.where((X["a"] > 0) ^ (rng.random(400) < 0.1), "yes", "no")
+    save(X.astype(str).assign(y=y))
+    asked = ("fit", "t.csv", "--target", "y")
+    assert "\nOrder 1 chosen of 1, 2 and 3.\n" in good(*asked, "--order", "auto").out
+    text = good(*asked, "--interactions", "auto").out
+    assert "\nNo pair of columns chosen: none helps beyond chance.\n" in text
+    assert "chosen" not in good(*asked).out
+
+
+def test_points_of_single_columns_are_not_said_to_matter_most(good):
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame(rng.integers(0, 2, (400, 3)), columns=[*"abc"])
+    save(X.astype(str).assign(y=np.where(X["a"] ^ X["b"], "yes", "no")))
+    asked = ("fit", "t.csv", "--target", "y", "--order", "all")
+    done = good(*asked, "--out", "m")
+    facts = good(*asked, "--json").json
+    share = facts["every_order"]["order_shares"]["single columns"]
+    assert share < 0.02
+    assert f"Points of single columns ({percent(share)} of the score)" in done.out
+    assert "matter" not in done.out
+    good("report", "m.json", "--out", "r.html")
+    assert "Guarantees of all three rules" not in Path("r.html").read_text("utf-8")
+
+
 @pytest.mark.parametrize("K", [2, 3])
 @pytest.mark.parametrize("n", [600, 2500])
 def test_fit_says_where_pairs_would_clearly_help(good, n, K):
@@ -228,6 +256,8 @@ def test_compare_has_every_order_where_it_is_affordable(good, monkeypatch):
     assert {"map", "order2", "every-order"} <= {*names}
     assert names["every-order"]["seconds"] > 0
     assert names["every-order"]["error"]["value"] < names["map"]["error"]["value"]
+    rows = compare._Rows([], [], "y", [], None, 600)
+    assert [name for name, _ in compare._every_order(rows, 11)] == ["every-order"]
     monkeypatch.setattr(compare, "_MOST_OF_EVERY_ORDER", 1e3)
     done = good(*asked)
     assert "every-order" not in done.out

@@ -76,7 +76,7 @@ def test_predict_keeps_order_and_copies_ids(good: Callable[..., Done]) -> None:
     assert got[["proba_no", "proba_yes"]].to_numpy().tolist() == shown
     assert np.allclose(got["score"], clf.decision_function(X), atol=1e-12)
     wrong = int((clf.predict(X) != mixed["y"]).sum())
-    training = "these are the training rows: too small"
+    training = "these are the training rows, so the error is too low"
     assert f"({wrong} of 200 rows; {training};" in done.err
     mixed[1:].to_csv("fewer.csv", index=False)
     assert " of 199 rows; 95 %" in good("predict", "m.json", "fewer.csv", *ids).err

@@ -163,6 +163,12 @@ def test_bins_between_quantiles_need_no_note():
     )
     clf = RenyiClassifier(encoder=encoder).fit(X, y)
     assert not {"folds", "merged-bins"} & {*clf.certificate_.warning_codes}
+    m = Marginals.from_data(X, y, encoder=encoder)
+    assert m.encoder.is_fine
+    models = [RenyiClassifier().fit_marginals(m)]
+    models.append(KernelRenyiClassifier(encoder=encoder).fit(X, y))
+    for model in models:
+        assert "merged-bins" not in model.certificate_.warning_codes
 
 
 def test_halves_learn_their_bins_from_their_own_rows():

@@ -27,7 +27,8 @@ from renyi.limits import CLOSED_GAP
 from renyi.rules import RULES
 
 if TYPE_CHECKING:
-    from renyi.certificates.record import BoundReport, Certificate, Step
+    from renyi.certificates.record import BoundReport, Certificate, Step, WarningCode
+    from renyi.encoding.columns import Columns
 
 _LEAST = 1e-4  # a lower bound that is shown as 0.01 %
 
@@ -54,11 +55,12 @@ FOLDS_OF_BINS = (
     "the error to expect is by ten-fold cross-validation, with bins merged anew in "
     "each fold: the classes of the same rows merged the bins."
 )
-MERGED_BINS = (
-    "the classes of the same rows merged the bins, which the estimate for new rows "
-    "does not account for: expect slightly more errors. The guarantee is for the pair "
-    "counts of the merged bins."
+MERGED = "the classes of the same rows merged the bins"
+OF_MERGED = "The guarantee is for the pair counts of the merged bins."
+SLIGHTLY_MORE = (
+    "which the estimate for new rows does not account for: expect slightly more errors."
 )
+MERGED_BINS = f"{MERGED}, {SLIGHTLY_MORE} {OF_MERGED}"
 FOLDS_OF_ROWS = (
     "the error to expect is by ten-fold cross-validation: without each row by itself, "
     "the training would take too long."
@@ -99,6 +101,21 @@ def landmarks(count: int, rows: int, half_risk: float, risk: float) -> str:
             "GPU (device='cuda')."
         )
     return f"{text}, so more of them would hardly lower the error."
+
+
+def merged_bins(
+    before: Columns,
+    after: Columns,
+    has_estimate: bool = True,
+    has_guarantee: bool = True,
+) -> tuple[tuple[WarningCode, str], ...]:
+    """Return the warning that the classes merged bins, if any bin changed."""
+    if before == after:
+        return ()
+    sentence = f"{MERGED}, {SLIGHTLY_MORE}" if has_estimate else f"{MERGED}."
+    if has_guarantee:
+        sentence += f" {OF_MERGED}"
+    return (("merged-bins", sentence),)
 
 
 def order_skipped(order: int, reason: str) -> str:

@@ -52,6 +52,7 @@ TIES = "Ties of the largest scores count as errors."
 _WIDTH = 36  # of the labels before the figures
 _NAME = 24  # characters of a label or of a column
 _MOST_CATEGORIES = 1000  # for which the search for an exact worst case is advised
+_FEW_CATEGORIES = 20  # so that at most 1,500 rows can differ: a search of seconds
 _VERIFIED = {CLOSED, CONDITIONAL}  # steps that 'renyi verify' checks
 # Warnings that the sentences next to the figures already contain.
 _INVALID = "training-rows"
@@ -291,7 +292,8 @@ def _smaller(table: ErrorTable, c: Certificate, advice: Advice) -> Iterable[str]
         )
         yield wrapped(how, f"    {at_most(sharp, 1):<8} ", " " * 13)
     if advice.exact and has_room(table, c):
-        yield f"    exact    takes minutes: {advice.exact}"
+        few = c.n_indicators <= _FEW_CATEGORIES
+        yield f"    exact    {'see' if few else 'takes minutes:'} {advice.exact}"
 
 
 def has_room(table: ErrorTable, c: Certificate) -> bool:

@@ -54,7 +54,7 @@ if TYPE_CHECKING:
 _FOLDS = 10
 _MOST_OPERATIONS = 2e11  # of all fits of pairs of columns: about a minute
 _SEARCHES = 25  # that choose a kernel, each at the cost of an exact solution
-_MOST_OF_EVERY_ORDER = 7e11  # operations of all fits: about a minute and a half
+_MOST_OF_EVERY_ORDER = 2e10  # operations of all fits: about two seconds
 _TABLES = 3  # of a number for every two categories that a fit holds in memory
 _NAME = 18
 
@@ -136,8 +136,9 @@ def _affordable(rows: _Rows, fits: int) -> list[str]:
     for name, reason in left_out:
         if reason:
             warn(
-                f"{name} ({reason}) is left out: it would take minutes or too much "
-                f"memory. Pass --methods {' '.join(DEFAULT)} to include it."
+                f"{name} ({reason}) is left out: it would take much longer than the "
+                f"others, or too much memory. Pass --methods {' '.join(DEFAULT)} to "
+                "include it."
             )
     absent = {name for name, _ in left_out}
     return [name for name in DEFAULT if name not in absent]

@@ -20,7 +20,7 @@ from renyi import __version__
 from renyi.certificates.error_table import ErrorTable, error_table
 from renyi.certificates.left_out import error_interval
 from renyi.certificates.record import EVERY_ORDER, Certificate
-from renyi.certificates.text import MERGED_BINS, detail_lines
+from renyi.certificates.text import detail_lines, merged_bins
 from renyi.certificates.three_lines import Advice, quoted, three_lines
 from renyi.certification import Warned, certify_heldout
 from renyi.cli import every_order, inputs, notes, output, streams
@@ -34,7 +34,7 @@ from renyi.encoding.columns import label_text
 from renyi.encoding.rows import SAMPLE, TrainingRows
 from renyi.estimators.model_file import AnyFit
 from renyi.files import MARGINALS, same_file
-from renyi.fitting.kernel import KernelFit
+from renyi.fitting.kernel import ORDERS, KernelFit
 from renyi.fitting.look import Look, look_at_pairs
 from renyi.fitting.record import Fit
 from renyi.fitting.settings import AUTO, Settings
@@ -104,7 +104,11 @@ def run(args: Args, recorded: Recorded) -> None:
     text = partial(
         fit_text,
         c=fit.certificate_,
-        more=[*every_order.paragraphs(fit), *_look_text(look)],
+        more=[
+            *every_order.paragraphs(fit),
+            *_choice_text(args, fit),
+            *_look_text(look),
+        ],
         heldout=fit.heldout,
         details=args.details,
     )
@@ -128,6 +132,17 @@ def _learner(args: Args) -> ModelLearner | KernelLearner:
         class_conditional=args.class_conditional,
     )
     return ModelLearner(settings)
+
+
+def _choice_text(args: Args, fit: AnyFit) -> list[str]:
+    """Say which order was chosen, or that no pairs were."""
+    if args.order == AUTO:
+        skipped = "order" in fit.certificate_.warning_codes
+        tried = "those tried" if skipped else "1, 2 and 3"
+        return [f"Order {fit.settings.tuple_order} chosen of {tried}."]
+    if args.interactions == AUTO and fit.encoder_.interactions is None:
+        return ["No pair of columns chosen: none helps beyond chance."]
+    return []
 
 
 def _look(args: Args, trained: Trained[AnyFit]) -> Look | None:
@@ -229,9 +244,10 @@ class ModelLearner:
             joined = rows.joined()
             fit = fit_rows(joined, settings)
             return fit, joined.in_features(fit.encoder_)
-        fit, block = self.on_rows(rows.merged())
-        notes = (*fit.notes, ("merged-bins", MERGED_BINS))
-        return dataclasses.replace(fit, notes=notes), block
+        merged = rows.merged()
+        fit, block = self.on_rows(merged)
+        merges = merged_bins(rows.encoder.columns, merged.encoder.columns)
+        return dataclasses.replace(fit, notes=(*fit.notes, *merges)), block
 
     def on_counts(self, m: Marginals) -> Fit:
         """Train on counts, of whatever order they are."""
@@ -608,6 +624,13 @@ def detail(line: str) -> str:
 def _features(facts: Facts, c: Certificate) -> list[str]:
     entries = [each for each in facts["important"] if each["importance"] >= _SHOWN]
     what = "Columns" if c.order in (1, EVERY_ORDER) else "Features"
+    title = f"{what} that matter most"
+    every = facts.get("every_order")
+    if every is not None:
+        share = percent(every["order_shares"][ORDERS[0]])
+        title = f"Points of single columns ({share} of the score)"
+        if not entries:
+            return [f"{title}: all are nearly 0."]
     if not entries:
         return [f"No {what.lower()[:-1]} matters: all rows get nearly the same score."]
     one = what.lower()[:-1]
@@ -617,7 +640,7 @@ def _features(facts: Facts, c: Certificate) -> list[str]:
     two = len(labels) == 2
     about = f"points for {one_line(labels[1], 24)!r}" if two else "points by class"
     lines = [
-        f"{what} that matter most",
+        title,
         f"  {one:<{width}}  {_IMPORTANCE}   {about}",
     ]
     for entry in entries:

@@ -97,7 +97,7 @@ def _error_text(error: Facts, prevalence: float | None) -> str:
     if error["unjudged"]:
         rows += f"; {error['unjudged']:,} more have no class"
     if error["training_rows"]:
-        rows += "; these are the training rows: too small"
+        rows += "; these are the training rows, so the error is too low"
     if prevalence is not None:
         rows += f"; at their own shares of classes, not at {prevalence:g}"
     rows += f"; 95 % interval {interval_text(low, high)}"

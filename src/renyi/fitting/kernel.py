@@ -384,7 +384,7 @@ def fit_kernel(rows: TrainingRows, settings: KernelSettings) -> KernelFit:
             calibration="discriminant",
         )
     check_calibration(settings, K, has_rows=True)
-    merges = rows.encoder.is_fine
+    before = rows.encoder.columns
     rows = merged_rows(rows)
     weighed = weighed_rows(rows, settings, classes)
     groups, place = ridge_kernel.grouped(weighed)
@@ -420,9 +420,8 @@ def fit_kernel(rows: TrainingRows, settings: KernelSettings) -> KernelFit:
     risk, error = solution.held_out.at(0)
     method = "loo" if settings.alpha == "auto" else "given"
     alpha_choice = AlphaChoice(method, solution.alpha, risk, error)
-    notes = _notes(rows, left_out, landmarks)
-    if merges:
-        notes = (*notes, ("merged-bins", text.MERGED_BINS))
+    merges = text.merged_bins(before, rows.encoder.columns, has_guarantee=False)
+    notes = (*_notes(rows, left_out, landmarks), *merges)
     return KernelFit(
         settings,
         card,

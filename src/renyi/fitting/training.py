@@ -154,15 +154,14 @@ def _fit_merged_bins(rows: TrainingRows, settings: Settings) -> Fit:
     Folds merge them anew, so that the error to expect is not of bins that saw it.
     """
     merged = merged_rows(rows)
-    same = merged.encoder.columns == rows.encoder.columns
+    merges = text.merged_bins(rows.encoder.columns, merged.encoder.columns)
     if settings.tuple_order > 1:
         merged = in_tuples(merged, settings.tuple_order)
     fit = fit_rows(merged, settings)
-    if same:
+    if not merges:
         return fit
     if rows.effective_n > SAMPLE:
-        notes = (*fit.notes, ("merged-bins", text.MERGED_BINS))
-        return replace(fit, notes=notes, fold_scores=None)
+        return replace(fit, notes=(*fit.notes, *merges), fold_scores=None)
     notes = (*fit.notes, ("folds", text.FOLDS_OF_BINS))
     return replace(fit, notes=notes, fold_scores=partial(_fold_scores, rows))
 
@@ -260,8 +259,10 @@ def fit_counts(
         )
     check_counts(m, settings)
     if m.settings.is_fine:
+        before = m.encoder.columns
         m = merged_by_classes(m)
-        notes = (*notes, ("merged-bins", text.MERGED_BINS))
+        merges = text.merged_bins(before, m.encoder.columns, sample is not None)
+        notes = (*notes, *merges)
     fit = _fit_primal(m, settings, None, effective_n, sample, notes)
     return replace(fit, named=has_names(m.encoder))
 
