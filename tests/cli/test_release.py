@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import renyi
@@ -55,14 +56,17 @@ def test_a_release_has_intervals_and_says_what_it_protects(
     made = ("--threshold", "10", "--round", "5", "--out", "out.renyi")
     undeclared = good("marginals", "release", "v.renyi", *made)
     assert "declare the categories (--encoder)" in undeclared.err
-    narrowest = "475 hidden counts, 'immigration = (missing)', keeps 9 values, 1 to 9."
-    assert narrowest in " ".join(undeclared.out.split())
+    kept = "Each of 475 hidden counts keeps every value from 0 to 9 (1 of them from 1"
+    assert kept in " ".join(undeclared.out.split())
     made = (*made, "--encoder", "bins.json")
     done = good("marginals", "release", "v.renyi", *made)
     assert "note" not in done.err
     said = " ".join(done.out.split())
     assert "arithmetic protection" in said
-    assert "keeps 10 values, 0 to 9." in said
+    assert "Each of 475 hidden counts keeps every value from 0 to 9." in said
+    assert (
+        "fewer than 30 rows count as small, not only those with fewer than 20" in said
+    )
     assert "from out.renyi: 433 to 437 rows" in good("fit", "out.renyi").out
     out = renyi.Marginals.load("out.renyi")
     assert (out.uncertainty.low <= counts.counts).all()
@@ -73,6 +77,29 @@ def test_a_release_has_intervals_and_says_what_it_protects(
     hiding = ("--merge-below", "10", "--encoder", "bins.json")
     done = good("marginals", "release", "v.renyi", *hiding, *made[:2], *made[4:6])
     assert "None is small, so nothing is hidden." in done.out
+    assert "What was merged or left out depends on the rows." in done.out
+
+
+def test_a_coarser_release_than_was_asked_for_says_so(
+    good: Callable[..., Done],
+) -> None:
+    random = np.random.default_rng(105)
+    n = int(random.choice([80, 150, 300]))
+    frame = pd.DataFrame(
+        {
+            name: random.choice(list("pqr"[:size]), n, p=random.dirichlet([0.7] * size))
+            for name, size in (("a", 3), ("b", 3), ("y", 2))
+        }
+    )
+    save(frame, "v.csv")
+    options = ("--target", "y", "--out")
+    good("encoder", "build", "v.csv", *options, "bins.json")
+    good("marginals", "build", "v.csv", *options, "v.renyi")
+    made = ("--encoder", "bins.json", "--threshold", "10", "--rounding", "2")
+    done = good("marginals", "release", "v.renyi", *made, "--out", "out.renyi")
+    assert "To protect them, the base is 4, not 2." in " ".join(done.out.split())
+    known = renyi.Marginals.load("out.renyi").uncertainty
+    assert known.n_high - known.n_low == 3  # four numbers of rows round alike
 
 
 def test_a_private_release_says_what_it_spent(
@@ -98,7 +125,8 @@ def test_a_private_release_says_what_it_spent(
     ("options", "problem"),
     [
         (("--rule", "ons"), "--out is required"),
-        (("--rounding", "5", "--out", "o.renyi"), "give a threshold"),
+        (("--out", "o.renyi"), "--rule, --merge-below, --epsilon, --rho)"),
+        (("--rounding", "5", "--out", "o.renyi"), "as well (--threshold)"),
         (("--rule", "ons", "--rho", "1", "--out", "o.renyi"), "--rule hides counts"),
         (("--rule", "ons", "--rows", "v.csv", "--out", "o.renyi"), "goes with --plan"),
         (("--rule", "ons", "--out", "o.csv"), "must end in .renyi"),
@@ -109,7 +137,10 @@ def test_a_private_release_says_what_it_spent(
         (("--rho", "1e300", "--out", "o.renyi", "--encoder", "bins.json"), "not a use"),
         (("--threshold", "4", "--rounding", "9", "--out", "o.renyi"), "above the thr"),
         (("--threshold", "4", "--rounding", "1", "--out", "o.renyi"), "exact counts"),
-        (("--rule", "ons", "--undeclared", "merge", "--out", "o.renyi"), "needs an en"),
+        (
+            ("--rule", "ons", "--undeclared", "merge", "--out", "o.renyi"),
+            "an encoder (--encoder)",
+        ),
         (("--delta", "1", "--out", "o.renyi"), "between 0 and 1"),
         (("--threshold", "1", "--out", "o.renyi"), "at least 2"),
         (("--rule", "ons", "--encoder", "v.renyi", "--out", "o.renyi"), "v.renyi"),

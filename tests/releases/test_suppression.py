@@ -12,6 +12,8 @@ from hypothesis import strategies as st
 from scipy.optimize import LinearConstraint, linprog, milp
 
 import renyi
+from renyi.cli.messages import with_options
+from renyi.releases import protection
 from renyi.releases.protection import narrow, protected
 from renyi.releases.suppression import (
     RULES,
@@ -348,7 +350,7 @@ def test_undeclared_labels_are_merged_on_request_only():
     out = renyi.release(m, merge_below=2, encoder=public, undeclared="merge")
     by_hand = renyi.Marginals.from_data(frame.replace("w", "(rare)"), target="y")
     assert np.array_equal(out.counts, by_hand.counts)
-    with pytest.raises(ValueError, match="y = p has rows"):
+    with pytest.raises(ValueError, match="declare the class"):
         classes = public.columns.named("y").levels._replace(categories=("n",))
         columns = [public.columns[0], public.columns[1]._replace(levels=classes)]
         few = renyi.Encoder(columns=type(m.columns).of(columns))
@@ -411,7 +413,7 @@ def test_a_column_whose_categories_cannot_be_merged_is_left_out():
 @pytest.mark.parametrize(
     ("options", "problem"),
     [
-        ({}, "Say how to protect"),
+        ({}, "rule or merge_below; or add noise"),
         ({"rounding": 5}, "give a threshold"),
         ({"threshold": 1}, "at least 2"),
         ({"threshold": 10, "rounding": 0}, "at least 1"),
@@ -442,3 +444,15 @@ def test_only_exact_unweighted_counts_are_released():
     weighted = renyi.Marginals.from_data(X, y, sample_weight=[0.5] * 60)
     with pytest.raises(ValueError, match="unweighted rows"):
         renyi.release(weighted, rule="ons", encoder=public)
+
+
+def test_counts_that_follow_are_named_with_advice_for_python_and_commands(monkeypatch):
+    m = renyi.Marginals.from_data([["a"], ["b"]] * 30, ["n", "p", "p"] * 20)
+    widths = [protection.Width(0, 2, 3, 9)]
+    monkeypatch.setattr(protection, "narrow", lambda *args: widths)
+    with pytest.raises(ValueError, match="leaves 7 of the 10 values") as problem:
+        renyi.release(m, threshold=10, encoder=public_of(m))
+    assert "(merge_below, Marginals.select())" in str(problem.value)
+    said = with_options(problem.value)
+    assert said.endswith("some of these columns (--merge-below, --drop).")
+    assert "Marginals" not in said

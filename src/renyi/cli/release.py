@@ -71,6 +71,8 @@ def run(args: Args, recorded: Recorded) -> None:
         how = args.undeclared or UNDECLARED[0]
         out, left = released(m, rule, args.merge_below, public, how)
     lines = _summary(out, left)
+    if args.merge_below is not None:
+        lines.append("What was merged or left out depends on the rows.")
     messages.print_notes(messages.notes_of(recorded))
     save(out, place, args)
     if not args.json:
@@ -117,12 +119,35 @@ def _summary(m: Marginals, left: Protection | None) -> list[str]:
     if not left.hidden:
         return ["Every count is an interval. None is small, so nothing is hidden."]
     return [
-        f"Every count is an interval. The narrowest of "
-        f"{number_of(left.hidden, 'hidden count')}, {left.narrowest!r}, keeps "
-        f"{number_of(left.high - left.low + 1, 'value')}, {left.low} to {left.high}.",
+        f"Every count is an interval. {_kept(left)}",
+        *_coarser(left),
         "This is arithmetic protection: a reader who goes through all possible data "
         "sets may learn more.",
     ]
+
+
+def _kept(left: Protection) -> str:
+    """Say which values the hidden counts keep."""
+    one = left.hidden == 1
+    each = "The hidden count" if one else f"Each of {left.hidden:,} hidden counts"
+    values = f"every value from 0 to {left.rule.threshold - 1}"
+    listed = f" ({left.listed:,} of them from 1: listed categories have rows)"
+    return f"{each} keeps {values}{listed if left.listed else ''}."
+
+
+def _coarser(left: Protection) -> list[str]:
+    """Say what is coarser than was asked for, so that hidden counts are protected."""
+    base, limit = left.level
+    usual = 2 * left.rule.threshold
+    lines = []
+    if base > left.rule.rounding:
+        lines.append(f"To protect them, the base is {base}, not {left.rule.rounding}.")
+    if limit > usual:
+        lines.append(
+            f"To protect them, categories with fewer than {limit} rows count as small, "
+            f"not only those with fewer than {usual}."
+        )
+    return lines
 
 
 def build_encoder(args: Args, recorded: Recorded) -> None:
@@ -206,7 +231,7 @@ def _tried(
     try:
         out = make()
     except ValueError as problem:
-        return Planned(name, None, None, str(problem))
+        return Planned(name, None, None, messages.with_options(problem))
     settings = Settings() if out.uncertainty is not None else Settings(alpha=alpha)
     fit = fit_counts(out, settings)
     error = None

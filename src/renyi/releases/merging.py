@@ -1,4 +1,7 @@
-"""Merge categories until no count is small: safe against any reasoning.
+"""Merge categories until no count is small.
+
+No published count is small, but what was merged or left out depends on the rows: that
+a declared category is gone says that a count was small.
 
 A count from 1 to below the limit is small. While one is left, the rarer of its two
 categories is merged into "(rare)"; the first time, the next rarest label goes with it.
@@ -88,10 +91,10 @@ def _with_merged(m: Marginals, name: str, category: int) -> Marginals | None:
         return None
     others = sorted((k for k in known if k != category), key=lambda k: int(totals[k]))
     rare = [k for k in others if column.categories[k] == RARE]
-    return _with_rare(m, column, {category, (rare or others)[0]})
+    return _as_rare(m, column, {category, (rare or others)[0]})
 
 
-def _with_rare(m: Marginals, column: Column, gone: set[int]) -> Marginals:
+def _as_rare(m: Marginals, column: Column, gone: set[int]) -> Marginals:
     """Return the counts with some labels of a column merged into "(rare)"."""
     old = column.categories
     kept = [c for k, c in enumerate(old) if k not in gone and c is not None]

@@ -4,9 +4,10 @@ Both functions map `Marginals` to `Marginals` that contain no exact count and sa
 is known of them. Train on them, add them to other releases, save them.
 
 With declared categories, the columns, their order and all settings of the result are
-those that were declared, whatever the data are. Otherwise a release reveals which
-labels occur. It never contains the labels that were merged as rare, nor the count below
-which they were.
+those that were declared, whatever the data are. Merging below a limit is the exception:
+what it merges or leaves out depends on the rows. Without declared categories, a release
+reveals which labels occur. It never contains the labels that were merged as rare, nor
+the count below which they were.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ from renyi.releases.suppression import (
     ROUNDING,
     RULES,
     HiddenCounts,
+    Level,
     Rule,
     published,
 )
@@ -45,12 +47,12 @@ _RELEASED = "release"  # in the provenance of exact counts that were released
 
 
 class Protection(NamedTuple):
-    """What arithmetic leaves of the hidden counts of a release."""
+    """What arithmetic leaves of the hidden counts of a release: all their values."""
 
     hidden: int  # their number
-    narrowest: str  # one that keeps the fewest values, by name; "" if none is hidden
-    low: int  # its values
-    high: int
+    listed: int  # those known to be at least 1, as their categories are listed
+    rule: Rule
+    level: Level  # how coarse the release is
 
 
 def release(
@@ -88,12 +90,13 @@ def release(
         A rule that data owners must follow, instead of threshold and rounding: 7 or
         fewer hidden, below 10 hidden, or below 11 hidden. The rest is rounded to 5.
     merge_below : int, optional
-        Merge categories first, until no count from 1 to below this is left. Without
-        other parameters, the merged counts are exact.
+        Merge categories first, until no count from 1 to below this is left. What is
+        merged or left out depends on the rows. Without other parameters, the merged
+        counts are exact.
     encoder : Encoder, optional
         The public columns and categories: the release contains all of them, whether
-        they have rows or not, and no others. Without it, each listed label is known to
-        have a row.
+        they have rows or not, and no others, except what `merge_below` changes. Without
+        it, each listed label is known to have a row.
     undeclared : {"error", "merge"}, default="error"
         What labels do that `encoder` lacks: stop, or count as "(rare)". With "merge",
         every feature has this category, or "(missing)" if it is a column of numbers.
@@ -135,7 +138,9 @@ def released(
     check_releasable(m)
     if encoder is None:
         if undeclared != UNDECLARED[0]:
-            raise InputError("{undeclared} needs an encoder.", undeclared=undeclared)
+            raise InputError(
+                "{undeclared} needs an encoder.", "encoder", undeclared=undeclared
+            )
         m = _undeclared(m)
     else:
         m = declared(m, encoder, undeclared)
@@ -150,7 +155,7 @@ def released(
     names = [f"{c.name} = {text}" for c in m.columns for text in c.levels.texts]
     if widths:
         raise _narrow_error(names, widths, rule)
-    protection = _protection(counts, rule, names)
+    protection = _protection(counts, rule)
     counts = published(counts, sizes)
     record = Intervals(counts.low, counts.high, counts.n_low, counts.n_high)
     empty = dataclasses.replace(m, provenance={})
@@ -263,32 +268,32 @@ def checked_rule(
         if threshold is not None or rounding is not None:
             raise InputError(
                 "{rule} sets threshold and rounding: leave these out.",
+                *("threshold", "rounding"),
                 rule=name,
             )
         return RULES[name]
     if threshold is None and rounding is None:
         if merge_below is None:
-            raise ValueError(
-                "Say how to protect the counts: by threshold and rounding, by rule, or "
-                "by merge_below."
+            raise InputError(
+                "Say how to protect the counts.",
+                *("threshold", "rounding", "rule", "merge_below", "epsilon", "rho"),
+                python="threshold and rounding, rule or merge_below; or add noise: "
+                "private_release()",
             )
         return None
     if threshold is None:
-        raise ValueError("Rounding alone shows small counts: give a threshold as well.")
+        raise InputError(
+            "Rounding alone shows small counts: give a threshold as well.", "threshold"
+        )
     check_whole("threshold", threshold, 2)
     base = min(ROUNDING, threshold) if rounding is None else rounding
     return Rule(threshold, base).checked()
 
 
-def _protection(counts: HiddenCounts, rule: Rule, names: list[str]) -> Protection:
+def _protection(counts: HiddenCounts, rule: Rule) -> Protection:
     """Return what is left of hidden counts, each of which reaches all its values."""
-    first, second = np.nonzero(np.triu(counts.hidden))
-    if not len(first):
-        return Protection(0, "", 0, 0)
-    low = counts.low[first, second]
-    k = int(low.argmax())
-    width = Width(int(first[k]), int(second[k]), int(low[k]), rule.threshold - 1)
-    return Protection(len(low), _named(width, names), width.low, width.high)
+    low = counts.low[np.triu(counts.hidden)]
+    return Protection(len(low), int((low > 0).sum()), rule, counts.level)
 
 
 def _named(width: Width, names: list[str]) -> str:
@@ -298,14 +303,16 @@ def _named(width: Width, names: list[str]) -> str:
     return f"{names[width.first]} with {names[width.second]}"
 
 
-def _narrow_error(names: list[str], widths: list[Width], rule: Rule) -> ValueError:
+def _narrow_error(names: list[str], widths: list[Width], rule: Rule) -> InputError:
     """Return the error for hidden counts that follow from others."""
     least = widths[0]
-    return ValueError(
+    return InputError(
         f"Arithmetic leaves {least.values} of the {rule.threshold} values of a hidden "
         f"count, from {least.low} to {least.high}, even in the coarsest release: "
-        f"{listed([_named(width, names) for width in widths])}. Merge small categories "
-        "(merge_below), or leave columns out (Marginals.select())."
+        f"{listed([_named(width, names) for width in widths])}. Merge small "
+        "categories, or count without some of these columns.",
+        *("merge_below", "drop"),
+        python="merge_below, Marginals.select()",
     )
 
 
@@ -366,8 +373,9 @@ def declared(m: Marginals, encoder: Encoder, undeclared: str) -> Marginals:
         public = Columns.of(c if c.name == m.target else _with_rare(c) for c in public)
     places = {}
     for column in m.columns:
-        rare = merge and column.name != m.target
-        places[column.name] = _places(column, public.named(column.name), encoder, rare)
+        own = public.named(column.name)
+        is_class = column.name == m.target
+        places[column.name] = _places(column, own, encoder, merge, is_class)
     moved = recoded(m, public, places)
     return dataclasses.replace(moved, settings=encoder.settings())
 
@@ -384,7 +392,7 @@ def _with_rare(column: Column) -> Column:
 
 
 def _places(
-    own: Column, public: Column, encoder: Encoder, merge: bool
+    own: Column, public: Column, encoder: Encoder, merge: bool, is_class: bool
 ) -> NDArray[np.intp]:
     """Return where the categories of a column go among the declared ones."""
     own.check_bins(public)
@@ -401,14 +409,20 @@ def _places(
             "rows with the encoder."
         )
     absent = np.flatnonzero(places == len(public.categories))
-    if len(absent) and not merge:
-        text = own.levels.texts[int(absent[0])]
+    if not len(absent):
+        return places
+    text = own.levels.texts[int(absent[0])]
+    if is_class:
+        raise ValueError(
+            f"{own.name} = {text} has rows, but it is not declared: declare the class, "
+            "or leave its rows out before counting."
+        )
+    if not merge:
         raise InputError(
             f"{own.name} = {text} has rows, but it is not declared: declare it, leave "
             "its rows out before counting, or merge such labels of features.",
             "undeclared=merge",
             python="undeclared='merge'",
         )
-    if len(absent):
-        places[absent] = public.categories.index(RARE)
+    places[absent] = public.categories.index(RARE)
     return places

@@ -101,7 +101,7 @@ class HiddenCounts(NamedTuple):
     n_low: int
     n_high: int
     hidden: Flags  # (D, D)
-    base: int  # of rounding
+    level: Level  # how coarse they are
 
 
 def interval(count: int, rule: Rule) -> tuple[int, int]:
@@ -167,7 +167,7 @@ def hidden_counts(
     for table, margin in ((low, margins[0]), (high, margins[1])):
         table[~apart] = 0
         np.fill_diagonal(table, margin)
-    return HiddenCounts(low, high, n_low, n_high, hidden, level.base)
+    return HiddenCounts(low, high, n_low, n_high, hidden, level)
 
 
 def _margins(
@@ -230,9 +230,10 @@ def published(counts: HiddenCounts, sizes: Sizes) -> HiddenCounts:
         widths = (narrower.high - narrower.low, before.high - before.low)
         if np.array_equal(*widths):
             break
-    wide = counts.high - counts.low >= counts.base
-    low = np.maximum(_ends(narrower.low, 0, counts.base)[0], counts.low)
-    high = np.minimum(_ends(narrower.high, 0, counts.base)[1], counts.high)
+    base = counts.level.base
+    wide = counts.high - counts.low >= base
+    low = np.maximum(_ends(narrower.low, 0, base)[0], counts.low)
+    high = np.minimum(_ends(narrower.high, 0, base)[1], counts.high)
     return counts._replace(
         low=np.where(wide, low, counts.low), high=np.where(wide, high, counts.high)
     )
