@@ -47,7 +47,6 @@ if TYPE_CHECKING:
 
     from renyi.exports.integer_card import IntegerScorecard
     from renyi.marginals.marginals import Marginals
-    from renyi.report.page import Report
     from renyi.solvers import Solver
 
 Floats = NDArray[np.float64]
@@ -537,39 +536,6 @@ class Scorecard(Scorer):
         from renyi.exports import integer_card
 
         return integer_card.rounded(self, max_points, marginals)
-
-    def report(
-        self,
-        marginals: Marginals,
-        *,
-        title: str | None = None,
-        X: Any = None,
-        y: Any = None,
-    ) -> Report:
-        """Return a report page about this scorecard, which notebooks display.
-
-        Parameters
-        ----------
-        marginals : Marginals
-            The pair counts for the certificate.
-        title, X, y
-            See `RenyiClassifier.report`.
-
-        Examples
-        --------
-        >>> import renyi
-        >>> X, y = renyi.datasets.load("votes")
-        >>> clf = renyi.RenyiClassifier().fit(X, y)
-        >>> report = clf.scorecard_.report(clf.marginals_)
-        >>> report.to_dict()["data"]["rows"]
-        435
-        """
-        from renyi.report import build
-
-        if (X is None) != (y is None):
-            raise ValueError("X and y go together: give both or neither.")
-        heldout = None if X is None else (X, y)
-        return build.report(self, marginals, title=title, heldout=heldout)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the scorecard as plain values for JSON."""
