@@ -256,7 +256,7 @@ def test_compare_has_every_order_where_it_is_affordable(good, monkeypatch):
     assert {"map", "order2", "every-order"} <= {*names}
     assert names["every-order"]["seconds"] > 0
     assert names["every-order"]["error"]["value"] < names["map"]["error"]["value"]
-    rows = compare._Rows([], [], "y", [], None, 600)
+    rows = compare._Rows([], [], "y", [], None, 20_000)
     assert [name for name, _ in compare._every_order(rows, 11)] == ["every-order"]
     monkeypatch.setattr(compare, "_MOST_OF_EVERY_ORDER", 1e3)
     done = good(*asked)
