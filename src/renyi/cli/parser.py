@@ -347,8 +347,8 @@ B  {_MARGINALS}
 _RELEASE = f"""make pair counts that may be published
 MARGINALS  {_MARGINALS}
 --out FILE  write to a file (.renyi)
---encoder FILE  use its columns and categories (written by encoder build: all of them
-    are released, and no others)
+--encoder FILE  use its columns and categories (written by encoder build): all of them
+    are released, and no others, but for what --merge-below merges
 --undeclared {{error,merge}}  what labels do that --encoder lacks: stop, or count as
     "(rare)"
 --memory SIZE

@@ -301,7 +301,7 @@ None, default="auto"
         How alpha was chosen, with the error to expect on new rows.
     scorecard_ : Scorecard
         The model as a table of points.
-    feature_importances_ : ndarray of shape (n_features_in_,)
+    feature_importances_ : ndarray of shape (d,)
         Standard deviation of each column's points over the training rows, as a share
         of their sum; of several classes the root of the summed variances. Columns of
         a pair share its importance equally.

@@ -105,7 +105,7 @@ class CrossFitClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         With "average", the deployed classifier, with the certificate.
     scorecard_ : Scorecard
         With "average", its points.
-    feature_importances_ : ndarray of shape (n_features_in_,)
+    feature_importances_ : ndarray of shape (d,)
         Importance of each column, as in `RenyiClassifier`; of a mixture the mean of
         its two classifiers'.
     classes_, n_features_in_, feature_names_in_

@@ -81,7 +81,7 @@ class KernelRenyiClassifier(TrainedClassifier):
         that of independent columns.
     main_effects_ : DataFrame
         What single columns contribute: a table of points.
-    feature_importances_ : ndarray of shape (n_features_in_,)
+    feature_importances_ : ndarray of shape (d,)
         Standard deviation of the points of `main_effects_` over the training rows, as
         a share of their sum. What columns do together is not in it.
     certificate_ : Certificate

@@ -118,7 +118,7 @@ class RenyiSelector(SelectorMixin, CountsClassifier):
         The refitted model, for tables that `transform` returns. Its guarantee is
         ``classifier_.certificate_``. Save it with ``classifier_.save(file)``, for
         `RenyiClassifier.load` and ``renyi predict``.
-    feature_importances_ : ndarray of shape (n_features_in_,)
+    feature_importances_ : ndarray of shape (d,)
         Importance of each column in the refitted model, 0 if it was not selected; see
         `RenyiClassifier`.
     classes_, encoder_, marginals_, n_features_in_, feature_names_in_

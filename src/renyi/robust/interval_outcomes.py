@@ -37,7 +37,7 @@ _LOWER = 1e-7  # taken from the value of a distribution, for the tolerance
 
 @dataclass(frozen=True, eq=False)
 class OutcomeProgram:
-    """The rows of the program, which both functions share."""
+    """The rows of the program, which both questions share."""
 
     outcomes: Outcomes
     A: sparse.csr_array  # cells of all tables × (outcomes, classes)
