@@ -266,7 +266,7 @@ def train(args: Args, learner: Learner[Model], store: KeptRows) -> Trained[Model
 
 
 def _train_on_rows(learner: Learner[Model], rows: CodedRows) -> Trained[Model]:
-    inputs.warn_of_labels(rows.encoder.columns)
+    notes.warn_of_labels(rows.encoder.columns)
     named = notes.warn_of_rows(rows)
     fit, block = learner.on_rows(rows)
     if rows.encoder.is_fine:

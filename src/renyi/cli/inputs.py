@@ -16,8 +16,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from renyi import datasets
@@ -32,8 +30,6 @@ from renyi.encoding.rules import (
     check_weight_column,
     class_array,
     constant_columns,
-    lie_close,
-    may_identify_rows,
 )
 from renyi.estimators import model_file
 from renyi.estimators.model_file import AnyFit
@@ -51,9 +47,6 @@ from renyi.validation import prefixed
 from renyi.warnings import warn
 
 _CLASS_NAMES = ("target", "class", "label", "y", "outcome")
-_MANY_DATES = 13  # more than the months of a year
-_DATE = re.compile(r"\d{4}-\d\d-\d\d")
-_MISSING_WORDS = {"na", "n/a", "#n/a", "<na>", "nan", "null", "none", "nil", "missing"}
 _MODEL = "MODEL must be a model written by fit (.json)"
 POINTS = ".csv"  # of a table of points
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?|\?", re.I)
@@ -424,93 +417,6 @@ def constant_names(source: str, columns: Iterable[Column], total: int) -> list[s
             many = number_of(len(names), "column")
             warn(f"Dropped {many} with {what}: {listed(names)}.")
     return [*constant, *empty]
-
-
-def warn_of_identifiers(X: pa.Table, which: str = "") -> None:
-    """Warn of integers that may identify rows and will be binned as numbers."""
-    n = X.num_rows
-    counts: dict[str, str] = {}
-    for name, column in zip(X.column_names, X.columns, strict=True):
-        if not pa.types.is_integer(column.type):
-            continue
-        count = pc.count_distinct(column).as_py()
-        if not column.null_count and _lie_close(column, n):
-            # An error if they are nearly all different.
-            continue
-        if may_identify_rows(name, count, n, _in_order(column)):
-            counts[name] = f"{name!r} ({count:,} different values)"
-    if not counts:
-        return
-    names = list(counts)
-    columns = "Column" if len(names) == 1 else "Columns"
-    they = "it identifies" if len(names) == 1 else "they identify"
-    warn(
-        f"{columns} {', '.join(counts.values())} may identify rows, going by {which}"
-        f"{n:,} rows: pass --id {shlex.join(names)} if {they} them."
-    )
-
-
-def _lie_close(column: pa.ChunkedArray, n: int) -> bool:
-    """Whether the integers of a column may number n rows."""
-    ends = pc.min_max(column).as_py()
-    return ends["min"] is None or lie_close(ends["min"], ends["max"], n)
-
-
-def _in_order(column: pa.ChunkedArray) -> bool:
-    """Whether the numbers of a column only rise, or only fall, from row to row."""
-    values = column.drop_null().to_numpy()
-    rise = values[1:] > values[:-1]
-    fall = values[1:] < values[:-1]
-    return bool(rise.all() or fall.all())
-
-
-def warn_of_labels(columns: Iterable[Column]) -> None:
-    """Warn of labels that often stand for missing cells, and of many dates."""
-    words: dict[str, list[str]] = {}  # the columns of each
-    for column in columns:
-        labels = column.categories if column.kind == "label" else ()
-        for label in labels:
-            if isinstance(label, str) and means_missing(label):
-                words.setdefault(label, []).append(column.name)
-        if are_dates(labels):
-            dates = len(labels) - (None in labels)
-            warn(
-                f"Column {column.name!r} has {dates:,} dates, each a separate "
-                "label, so new dates carry no information: use their months or years, "
-                f"or pass --drop {shlex.quote(column.name)}."
-            )
-    if words:
-        names = list(dict.fromkeys(name for names in words.values() for name in names))
-        warn(
-            f"{', '.join(map(repr, words))} in {listed(names)} counts as a label like "
-            "any other: pass "
-            f"--missing {shlex.join(words)} if it means that the cell is missing."
-        )
-
-
-def means_missing(text: str) -> bool:
-    """Whether a label is a word that often stands for a missing cell."""
-    return text.strip().lower() in _MISSING_WORDS
-
-
-def are_dates(labels: Sequence[Label]) -> bool:
-    """Whether labels are dates, and more than the months of a year."""
-    known = [label_text(label) for label in labels if label is not None]
-    return len(known) >= _MANY_DATES and all(map(_DATE.match, known))
-
-
-def warn_of_spaces(columns: Iterable[Column]) -> None:
-    """Warn of labels of a model that no cell of a CSV file is taken for."""
-    for column in columns:
-        for label in (*column.categories, *column.levels.rare):
-            if isinstance(label, str) and label != label.strip():
-                warn(
-                    f"The model has the label {label!r} in column {column.name!r}, but "
-                    "spaces around the cells of a CSV file are stripped, so such rows "
-                    "get another label. Parquet and Arrow files keep the spaces.",
-                    "mixed-column",
-                )
-                return
 
 
 def known_classes(cells: list[Label], labels: list[Label]) -> list[str | None]:

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from renyi.cli import inputs, messages, output, streams
+from renyi.cli import inputs, messages, notes, output, streams
 from renyi.cli.inputs import load_marginals, with_source
 from renyi.cli.output import Facts, Recorded
 from renyi.cli.parser import Args
@@ -59,7 +59,7 @@ def build(args: Args, recorded: Recorded) -> None:
             rows = streams.coded_rows(args, encoder, store, constants=True)
             m = rows.marginals(args.class_conditional, order, pairs)
     if own:
-        inputs.warn_of_labels(m.encoder.single.columns)
+        notes.warn_of_labels(m.encoder.single.columns)
     messages.print_notes(messages.notes_of(recorded))
     save(with_source(m, args.files), place, args)
 

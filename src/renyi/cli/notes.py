@@ -1,13 +1,15 @@
 """Notes on rows and columns that need a look before the model is used.
 
-They are about strange classes, free text, a header that looks like data, and a column
-that alone is nearly always right. None of these stops a training.
+They are about identifiers, dates, words for missing cells, strange classes, free text,
+a header that looks like data, and a column that alone is nearly always right. None of
+these stops a training.
 """
 
 from __future__ import annotations
 
+import re
 import shlex
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
@@ -17,20 +19,112 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from renyi.certificates.record import Certificate
-from renyi.cli import inputs
-from renyi.encoding.columns import Label, label_text
-from renyi.encoding.rules import LEAST_ROWS
+from renyi.encoding.columns import Column, Label, label_text
+from renyi.encoding.rules import LEAST_ROWS, lie_close, may_identify_rows
 from renyi.formatting import listed, percent
 from renyi.warnings import warn
 
 if TYPE_CHECKING:
     from renyi.cli.streams import CodedRows
 
+_MANY_DATES = 13  # more than the months of a year
+_DATE = re.compile(r"\d{4}-\d\d-\d\d")
+_MISSING_WORDS = {"na", "n/a", "#n/a", "<na>", "nan", "null", "none", "nil", "missing"}
 _FREE_TEXT = 0.5  # different labels, as a share of the rows
 _NEARLY_RIGHT = 0.02  # error of a column that alone is suspiciously good
 _ENOUGH_ROWS = 100  # fewer make a column look good by chance
 _FAR_BELOW = 0.2  # the error of the most frequent class, times this
 _MANY = 0.5  # header cells that look like data, as a share of the columns
+
+
+# ---- columns
+
+
+def warn_of_identifiers(X: pa.Table, which: str = "") -> None:
+    """Warn of integers that may identify rows and will be binned as numbers."""
+    n = X.num_rows
+    counts: dict[str, str] = {}
+    for name, column in zip(X.column_names, X.columns, strict=True):
+        if not pa.types.is_integer(column.type):
+            continue
+        count = pc.count_distinct(column).as_py()
+        if not column.null_count and _lie_close(column, n):
+            # An error if they are nearly all different.
+            continue
+        if may_identify_rows(name, count, n, _in_order(column)):
+            counts[name] = f"{name!r} ({count:,} different values)"
+    if not counts:
+        return
+    names = list(counts)
+    columns = "Column" if len(names) == 1 else "Columns"
+    they = "it identifies" if len(names) == 1 else "they identify"
+    warn(
+        f"{columns} {', '.join(counts.values())} may identify rows, going by {which}"
+        f"{n:,} rows: pass --id {shlex.join(names)} if {they} them."
+    )
+
+
+def _lie_close(column: pa.ChunkedArray, n: int) -> bool:
+    """Whether the integers of a column may number n rows."""
+    ends = pc.min_max(column).as_py()
+    return ends["min"] is None or lie_close(ends["min"], ends["max"], n)
+
+
+def _in_order(column: pa.ChunkedArray) -> bool:
+    """Whether the numbers of a column only rise, or only fall, from row to row."""
+    values = column.drop_null().to_numpy()
+    rise = values[1:] > values[:-1]
+    fall = values[1:] < values[:-1]
+    return bool(rise.all() or fall.all())
+
+
+def warn_of_labels(columns: Iterable[Column]) -> None:
+    """Warn of labels that often stand for missing cells, and of many dates."""
+    words: dict[str, list[str]] = {}  # the columns of each
+    for column in columns:
+        labels = column.categories if column.kind == "label" else ()
+        for label in labels:
+            if isinstance(label, str) and means_missing(label):
+                words.setdefault(label, []).append(column.name)
+        if are_dates(labels):
+            dates = len(labels) - (None in labels)
+            warn(
+                f"Column {column.name!r} has {dates:,} dates, each a separate "
+                "label, so new dates carry no information: use their months or years, "
+                f"or pass --drop {shlex.quote(column.name)}."
+            )
+    if words:
+        names = list(dict.fromkeys(name for names in words.values() for name in names))
+        warn(
+            f"{', '.join(map(repr, words))} in {listed(names)} counts as a label like "
+            "any other: pass "
+            f"--missing {shlex.join(words)} if it means that the cell is missing."
+        )
+
+
+def means_missing(text: str) -> bool:
+    """Whether a label is a word that often stands for a missing cell."""
+    return text.strip().lower() in _MISSING_WORDS
+
+
+def are_dates(labels: Sequence[Label]) -> bool:
+    """Whether labels are dates, and more than the months of a year."""
+    known = [label_text(label) for label in labels if label is not None]
+    return len(known) >= _MANY_DATES and all(map(_DATE.match, known))
+
+
+def warn_of_spaces(columns: Iterable[Column]) -> None:
+    """Warn of labels of a model that no cell of a CSV file is taken for."""
+    for column in columns:
+        for label in (*column.categories, *column.levels.rare):
+            if isinstance(label, str) and label != label.strip():
+                warn(
+                    f"The model has the label {label!r} in column {column.name!r}, but "
+                    "spaces around the cells of a CSV file are stripped, so such rows "
+                    "get another label. Parquet and Arrow files keep the spaces.",
+                    "mixed-column",
+                )
+                return
 
 
 # ---- rows to train on
@@ -62,7 +156,7 @@ def _warn_of_classes(
     target: str, labels: Sequence[Label], counts: NDArray[np.int64]
 ) -> None:
     texts = [label_text(label) for label in labels]
-    words = [text for text in texts if inputs.means_missing(text)]
+    words = [text for text in texts if means_missing(text)]
     if words:
         some = "a class" if len(words) == 1 else "classes"
         warn(
@@ -87,7 +181,7 @@ def _warn_of_free_text(rows: CodedRows) -> None:
         column
         for column in rows.encoder.columns
         if column.kind == "label" and len(column.categories) > _FREE_TEXT * rows.n
-        if not inputs.are_dates(column.categories)
+        if not are_dates(column.categories)
     ]
     if many:
         shown = [f"{c.name!r} ({len(c.categories):,} different labels)" for c in many]

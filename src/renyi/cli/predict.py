@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from renyi.certificates.heldout import UNKNOWN
 from renyi.certificates.left_out import error_interval
 from renyi.certification import are_counts_of
-from renyi.cli import inputs, messages, output, streams
+from renyi.cli import inputs, messages, notes, output, streams
 from renyi.cli.output import Facts, Meter, Recorded, Write
 from renyi.cli.parser import WRITTEN, Args
 from renyi.counting.onehot import class_label_counts
@@ -72,11 +72,11 @@ def _print_answers(
         Meter(place is not None) as meter,
     ):
         count, error = _answer_all(args, rows, write, meter)
-        notes = messages.notes_of(recorded)
-        facts |= {"rows": count, "error": error, "notes": notes}
+        texts = messages.notes_of(recorded)
+        facts |= {"rows": count, "error": error, "notes": texts}
     if args.json:
         return
-    messages.print_notes(notes)
+    messages.print_notes(texts)
     if args.prevalence is not None:
         second = label_text(rows.clf.classes_.tolist()[1])
         share = chosen_percent(args.prevalence)
@@ -191,7 +191,7 @@ def requested_rows(args: Args, clf: AnyFit, opened: streams.OpenedRows) -> RowsT
     ids = list(dict.fromkeys(args.id))
     rows = RowsToAnswer(clf, tables, ids, target, opened.where)
     if rows.of_csv:
-        inputs.warn_of_spaces(clf.encoder_.single.columns)
+        notes.warn_of_spaces(clf.encoder_.single.columns)
     return rows
 
 
@@ -245,7 +245,7 @@ def heldout_rows(
             f"{model} was trained on weighted rows; those of {path} all count the same."
         )
     if isinstance(rows.tables[0], CsvFile):
-        inputs.warn_of_spaces(clf.encoder_.single.columns)
+        notes.warn_of_spaces(clf.encoder_.single.columns)
     labels = clf.classes_.tolist()
     kinds = files.column_kinds(clf.encoder_.single)
     if any(isinstance(label, str) for label in labels):

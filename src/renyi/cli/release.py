@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from renyi.cli import inputs, messages, output, streams
+from renyi.cli import inputs, messages, notes, output, streams
 from renyi.cli.inputs import load_marginals
 from renyi.cli.marginals import save
 from renyi.cli.output import Facts, Meter, Recorded
@@ -155,7 +155,7 @@ def build_encoder(args: Args, recorded: Recorded) -> None:
     place = output.check_place(args, args.out, _DOCUMENT)
     m = streams.counted_rows_of(args, inputs.encoder_of(args))
     m = merged_by_classes(m)
-    inputs.warn_of_labels(m.encoder.columns)
+    notes.warn_of_labels(m.encoder.columns)
     encoder = dataclasses.replace(m.settings, columns=m.columns)
     messages.print_notes(messages.notes_of(recorded))
     encoder.save(place)

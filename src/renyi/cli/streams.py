@@ -84,7 +84,7 @@ def counted(args: Args) -> Marginals:
     constant = {*inputs.constant_names(_named(args), features, len(features))}
     if constant:
         m = m.select(name for name in m.feature_names if name not in constant)
-    inputs.warn_of_labels(m.encoder.columns)
+    notes.warn_of_labels(m.encoder.columns)
     return m
 
 
@@ -358,7 +358,7 @@ def read_table(args: Args, rows: OpenedRows, encoder: Encoder) -> Table:
     labels = inputs.class_labels(answer.categories)[codes]
     y = pd.Series(labels, name=target, dtype=labels.dtype)
     X = table.drop_columns([target])
-    inputs.warn_of_identifiers(X)
+    notes.warn_of_identifiers(X)
     return Table(target, encoder, X, y)
 
 
@@ -453,7 +453,7 @@ def _warn_of_identifiers(
         for name in weight:
             known = counted_rows(known, weight_floats(name, first[name]))
         some = without_views(first).filter(pa.array(known)).select(suspects)
-        inputs.warn_of_identifiers(some, "" if whole else "the first ")
+        notes.warn_of_identifiers(some, "" if whole else "the first ")
 
 
 def in_database(args: Args) -> bool:
