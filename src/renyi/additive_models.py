@@ -17,7 +17,9 @@ rule map uses them, and only bounds that hold at any scale of the scores apply.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
+from importlib.metadata import version
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -63,6 +65,7 @@ if TYPE_CHECKING:
     from renyi.marginals.marginals import Marginals
 
 _TOLERANCE = 1e-9
+_INTERPRET = [0, 7, 7]  # before, the label of 1.0 was the text "1.0"
 _THRESHOLDS = ("FixedThresholdClassifier", "TunedThresholdClassifierCV")
 _SOFTMAX = ("LogisticRegression", "LogisticRegressionCV", "LinearDiscriminantAnalysis")
 
@@ -322,6 +325,13 @@ def _naive_bayes(model: Model, stage: Stage) -> Scored:
 
 def _boosting_machine(model: Model) -> Scored:
     """Return the points of an explainable boosting machine, one term per column."""
+    installed = version("interpret-core")
+    if [int(part) for part in re.findall(r"\d+", installed)[:3]] < _INTERPRET:
+        raise ValueError(
+            f"This {name_of(model)} needs interpret-core 0.7.7 or newer: version "
+            f"{installed} reads whole numbers in another way. Train it again with a "
+            "newer version."
+        )
     pointed = []
     for term, scores in zip(model.term_features_, model.term_scores_, strict=True):
         names = [str(model.feature_names_in_[j]) for j in term]

@@ -285,7 +285,9 @@ def ranking(m: Marginals) -> pd.Series:
     counts = m.target_counts
     places = zip(columns.names, spans(columns.sizes), strict=True)
     by_name = {name: float(hgr_table(counts[own])) for name, own in places}
-    return pd.Series(by_name, name="rho").sort_values(ascending=False, kind="stable")
+    # Equal up to rounding is equal: then the order is that of the columns.
+    order = sorted(by_name, key=lambda name: -round(by_name[name], 12))
+    return pd.Series(by_name, name="rho")[order]
 
 
 def hgr_lower_bound(m: Marginals, features: Iterable[str] | None = None) -> float:

@@ -558,6 +558,16 @@ def test_a_threshold_moves_the_score():
     np.testing.assert_array_equal(answers, model.predict_proba(X)[:, 1] > 0.3)
 
 
+def test_old_boosting_machines_are_rejected(monkeypatch):
+    glassbox = pytest.importorskip("interpret.glassbox")
+    X, y = table(2)
+    quick = {"max_rounds": 2, "outer_bags": 1, "n_jobs": 1, "interactions": 0}
+    model = glassbox.ExplainableBoostingClassifier(**quick).fit(X[["size"]], y)
+    monkeypatch.setattr("renyi.additive_models.version", lambda name: "0.7.6")
+    with pytest.raises(ValueError, match="0.7.7 or newer: version 0.7.6 reads"):
+        Scorecard.from_model(model)
+
+
 @pytest.mark.parametrize("K", [2, 3])
 @pytest.mark.filterwarnings("ignore:Missing values detected")
 @pytest.mark.filterwarnings("ignore:For multiclass we cannot currently visualize")

@@ -513,3 +513,14 @@ def test_a_column_of_many_labels_takes_no_square_of_them() -> None:
     tracemalloc.stop()
     assert found.rho == pytest.approx(1)
     assert most < 2**28  # 20,000 x 20,000 numbers would take 3.2 GB
+
+
+def test_columns_with_the_same_information_stay_in_order():
+    rng = np.random.default_rng(2)
+    y = rng.integers(0, 2, 500)
+    x = (y + 3 * rng.integers(0, 5, 500)) % 7
+    columns = {name: (k * x + k) % 7 for k, name in enumerate("abcdef", 1)}
+    X = pd.DataFrame(columns).astype(str)
+    rho = ranking(Marginals.from_data(X, y))
+    assert list(rho.index) == list("abcdef")
+    assert rho.to_numpy() == pytest.approx(rho["a"], abs=1e-12)
