@@ -323,7 +323,7 @@ def answer(marginals: str, model: str = "", proof: str = "") -> tuple[int, str, 
     return int(not all(row[3] for row in claims)), "", claims
 
 
-def meaning(claims: Any) -> str:
+def meaning(claims: Any, marginals: str) -> str:
     """Say in words what is proved; upper bounds are rounded up, lower ones down."""
     up = {what: f"{-(-1000 * exact // 1) / 10} %" for what, _, exact, _ in claims}
     down = {what: f"{1000 * exact // 1 / 10} %" for what, _, exact, _ in claims}
@@ -334,7 +334,7 @@ def meaning(claims: Any) -> str:
         texts.append(f"some rule is wrong on at most {up['upper, any rule']}")
     if "lower, any rule" in up:
         texts.append(f"no rule can guarantee less than {down['lower, any rule']}")
-    return f"in any population with these pair counts {'; '.join(texts)}"
+    return f"in any population with the counts of {marginals} {'; '.join(texts)}"
 
 
 if __name__ == "__main__":
@@ -342,9 +342,9 @@ if __name__ == "__main__":
     parser.add_argument("model", nargs="?", default="", help="model (.json), or none")
     parser.add_argument("marginals", help="pair counts (.renyi)")
     parser.add_argument("--proof", default="", help="what --proof wrote (.json)")
-    code, why, claims = answer(**vars(parser.parse_args()))
+    code, why, claims = answer(**vars(given := parser.parse_args()))
     for what, number, exact, _ in claims:
         print(what, number, Decimal(exact.numerator) / exact.denominator, sep=", ")
-    why = why or (meaning(claims) if code == 0 else "")
+    why = why or (meaning(claims, given.marginals) if code == 0 else "")
     print(("proved", "not proved", "wrong file")[code], why, sep=": " if why else "")
     raise SystemExit(code)

@@ -227,8 +227,8 @@ def test_the_file_runs_without_renyi(tmp_path):
         1000 * renyi.RenyiClassifier.load(paths[1]).certificate_.bounds["map"]
     )
     assert done.stdout.splitlines()[-1] == (
-        "proved: in any population with these pair counts the model is wrong on at "
-        f"most {bound / 10} % (rule map)"
+        f"proved: in any population with the counts of {paths[0]} the model is wrong "
+        f"on at most {bound / 10} % (rule map)"
     )
     command[-1] = str(MARGINALS)
     done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path)

@@ -23,7 +23,7 @@ def test_a_model_is_proved(run, fitted):
     assert (done.code, done.err) == (0, "")
     bound = at_most(renyi.RenyiClassifier.load("m.json").certificate_.bounds["map"], 1)
     assert " ".join(done.out.split()).endswith(
-        "proved: in any population with these pair counts the model is wrong on at "
+        "proved: in any population with the counts of m.renyi the model is wrong on at "
         f"most {bound} (rule map)."
     )
     found = run("verify", "m.json", "m.renyi", "--json").json

@@ -216,17 +216,21 @@ def pairs_text(c: Certificate, single: str = "pairs") -> str:
     return f"{counted or 'pairs'} within each class"
 
 
+def counted_text(c: Certificate) -> str:
+    """Return what a certificate is from, such as pair counts within each class."""
+    if c.order == 1:
+        return pairs_text(c, "pair counts")
+    return f"counts of {pairs_text(c)}"
+
+
 def counts_text(c: Certificate) -> str:
     """Return which counts a population must have for the guarantee of counts."""
-    pairs = "pair counts" if c.order == 1 else f"counts of {pairs_text(c)}"
+    counted = counted_text(c)
     if c.basis == "intervals":
-        return f"{pairs} within the known intervals"
+        return f"{counted} within the known intervals"
     if c.basis == "noisy":
-        return f"the {pairs} that were released with noise"
-    if c.order > 1:
-        return f"the same {pairs}"
-    within = " within each class" * ("class-conditional" in c.warning_codes)
-    return f"the same pair counts{within}"
+        return f"the {counted} that were released with noise"
+    return f"the same {counted}"
 
 
 def confidence_text(c: Certificate) -> str:

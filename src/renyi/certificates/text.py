@@ -10,7 +10,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from renyi.certificates.error_table import counts_text, error_table, pairs_text
+from renyi.certificates.error_table import (
+    counted_text,
+    counts_text,
+    error_table,
+    pairs_text,
+)
 from renyi.certificates.three_lines import EXPECTED, TIES, Advice, three_lines
 from renyi.formatting import (
     at_least,
@@ -290,10 +295,10 @@ def doubts(c: Certificate) -> str:
 
 def report_sentence(report: BoundReport) -> str:
     """Return what a report comes to, in a sentence."""
-    where = "these pair counts"
-    if report.certificate.doubtful:
-        rows = number_of_rows(report.certificate.n)
-        where = f"exactly the pair counts of these {rows}"
+    c = report.certificate
+    where = f"these {counted_text(c)}"
+    if c.doubtful:
+        where = f"exactly the {counted_text(c)} of these {number_of_rows(c.n)}"
     whose = "no model" if report.all_columns else "no model of the same columns"
     return bound_sentence(
         "this model", where, report.upper, report.lower, report.best_guarantee, whose

@@ -22,12 +22,14 @@ from renyi.certificates.error_table import (
     LEAVE_ONE_OUT,
     ErrorRow,
     ErrorTable,
+    counted_text,
     counts_text,
     pairs_text,
 )
 from renyi.formatting import (
     at_least,
     at_most,
+    capitalised,
     chosen_percent,
     cut,
     number_of,
@@ -271,9 +273,10 @@ def no_guarantee_reason(table: ErrorTable, c: Certificate) -> str:
         )
     assert least is not None
     assert least.high is not None
+    counted = capitalised(counted_text(c))
     if least.high >= 0.9995:
-        return "Pair counts prove no error rate below 100 % for this model."
-    text = f"Pair counts prove at most {at_most(least.high, 1)} for this model"
+        return f"{counted} prove no error rate below 100 % for this model."
+    text = f"{counted} prove at most {at_most(least.high, 1)} for this model"
     if always is not None:
         answer = quoted(always.about)
         text += f", and always answering {answer} is wrong on {always.shown}"
@@ -325,8 +328,8 @@ def _changed_population(table: ErrorTable, c: Certificate) -> str:
     bound = at_most(least.high, 1)
     sure = chosen_percent(c.confidence)
     return (
-        f"Guarantee: if the population changes but keeps its pair counts, at most "
-        f"{bound} ({sure} confidence)."
+        f"Guarantee: if the population changes but keeps its {counted_text(c)}, at "
+        f"most {bound} ({sure} confidence)."
     )
 
 
@@ -335,7 +338,7 @@ def _nothing_useful(table: ErrorTable, c: Certificate) -> str:
     least = table.least_guarantee
     always = table.always
     text = (
-        "If the population changes but keeps its pair counts, these "
+        f"If the population changes but keeps its {counted_text(c)}, these "
         f"{number_of_rows(c.n)} prove nothing useful"
     )
     high = 1.0 if least is None or least.high is None else least.high

@@ -384,7 +384,7 @@ def run_verify(args: Args, recorded: Recorded) -> int:
         lines.append(f"{each['claim']:<16} {shown}")
     result = f"{answer}: {why}" if why else answer
     if code == 0:
-        result = wrapped(f"{answer}: {verify.meaning(checked)}.")
+        result = wrapped(f"{answer}: {verify.meaning(checked, args.file)}.")
     print("\n".join([*lines, result]))
     return code
 
@@ -443,17 +443,19 @@ def minimax_facts(m: Marginals, result: MinimaxResult) -> Facts:
     best = Step(name, result.upper, lower, result.seconds, result.status)
     steps = [*simple_rules(m), best]
     best_guarantee = min(step.upper for step in steps)
-    where = "these pair counts"
+    conditional = any(
+        t.with_target and len(t.features) > 1 for t in result.rule.ambiguity.tables
+    )
+    counted = "pair counts" + " within each class" * conditional
+    where = f"these {counted}"
     if result.note:
-        where = f"exactly the pair counts of these {number_of_rows(m.n)}"
+        where = f"exactly the {counted} of these {number_of_rows(m.n)}"
     return {
         "target": m.target,
         "rows": m.n,
         "features": len(m.feature_names),
         "categories": int(m.encoder.columns.sizes.sum()),
-        "class_conditional": any(
-            t.with_target and len(t.features) > 1 for t in result.rule.ambiguity.tables
-        ),
+        "class_conditional": conditional,
         "lower": lower,
         "upper": result.upper,
         "method": result.method,

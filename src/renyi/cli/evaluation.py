@@ -395,11 +395,16 @@ def _own_bounds(model: Classifier) -> dict[str, Any]:
     m = getattr(model, "marginals_", None)
     assert m is not None  # every model with a guarantee has them
     doubtful = bool(has_few_rows(m.n, n_indicators(m)))
-    if not isinstance(model, RuleClassifier):
-        return {"worst_case": min(1.0, guarantee), "doubtful": doubtful}
-    note = f"answering at random, it is wrong on at most {at_most(guarantee)}"
-    worst_case = min(1.0, 2 * guarantee)
-    return {"worst_case": worst_case, "doubtful": doubtful, "note": note}
+    notes = []
+    if m.class_counts is not None:
+        notes.append("its guarantee is for the pair counts within each class")
+    if isinstance(model, RuleClassifier):
+        notes.append(
+            f"answering at random, it is wrong on at most {at_most(guarantee)}"
+        )
+        guarantee = 2 * guarantee
+    bounds = {"worst_case": min(1.0, guarantee), "doubtful": doubtful}
+    return bounds | {"note": "; ".join(notes)}
 
 
 # ---- intervals

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from renyi.certificates.error_table import ErrorTable, error_table
+from renyi.certificates.error_table import ErrorTable, counted_text, error_table
 from renyi.certificates.record import Certificate
 from renyi.certificates.three_lines import NONE_USEFUL, no_guarantee_reason, quoted
 from renyi.certification import certify
@@ -268,8 +268,8 @@ class IntegerScorecard:
         before = at_most(self.before.bounds["map"], 1)
         return (
             f"Guarantee: the card is wrong on at most {after} of any population with "
-            f"the pair counts of these {number_of_rows(c.n)}. Before rounding, the "
-            f"model is wrong on at most {before}."
+            f"the {counted_text(c)} of these {number_of_rows(c.n)}. Before rounding, "
+            f"the model is wrong on at most {before}."
         )
 
     def __str__(self) -> str:

@@ -120,7 +120,7 @@ class WorstCase:
     --------
     >>> print(WorstCase(0.0857, 0.0857, None, "map", 0.1216, 101.3))
     In the worst case, rule map is wrong on at most 8.57 % of a population with these
-    pair counts (closed form 12.16 %; 101.3 s).
+    counts (closed form 12.16 %; 101.3 s).
     """
 
     lower: float
@@ -148,7 +148,7 @@ class WorstCase:
                 ties = "ties of the largest scores count as errors; "
         return (
             f"In the worst case, rule {self.rule} is wrong on {known} of a population "
-            f"with these pair counts ({ties}closed form {at_most(self.closed_form)}; "
+            f"with these counts ({ties}closed form {at_most(self.closed_form)}; "
             f"{self.seconds:.1f} s)."
         )
 
