@@ -72,7 +72,7 @@ def work(key: str, settings: Mapping[str, Any]) -> Result:
         "rows": risks(data, orders),
         "informed": informations(data, orders),
     }
-    if key == _CORRELATED:
+    if key == _CORRELATED and settings["most"] > 1:
         result["correlated"] = correlations(data, orders)
     return result
 
@@ -193,7 +193,7 @@ def report(results: Mapping[str, Result], settings: Mapping[str, Any]) -> Report
         "How often a selection is as good as the best": pd.DataFrame(counts),
         "How often a selection has the largest I(X_S; Y)": pd.DataFrame(informed),
     }
-    if _CORRELATED in results:
+    if "correlated" in results.get(_CORRELATED, {}):
         title = f"Max-min correlation of two columns of {_CORRELATED}"
         tables[title] = _correlated(results[_CORRELATED])
     tables["γ_S of each set"] = shown

@@ -12,6 +12,7 @@ from experiments import cycles, information
 from experiments.theorems import marginals_of
 from renyi.datasets import random_joint
 from renyi.robust.ambiguity_set import Ambiguity
+from support.joints import largest_brier_risk, marginal_constraints
 
 
 def pair_equations(shape):
@@ -134,42 +135,11 @@ def test_bounds_of_trees_against_a_program_over_all_outcomes():
         assert result["tree"] == pytest.approx(min(bounds), abs=1e-7)
         gamma = least_risk(joint)
         assert result["renyi"] == pytest.approx(2 * gamma, abs=1e-9)
-        assert result["separable"] == (gamma - largest_risk(joint) < 3e-6)
+        assert result["separable"] == (
+            gamma - largest_brier_risk(*marginal_constraints(joint)) < 3e-6
+        )
         flags.append((result["separable"], result["renyi"] < result["tree"]))
     assert {*flags} == {*itertools.product((True, False), repeat=2)}
-
-
-def largest_risk(joint):
-    """Return θ, the largest Σ_x min_t (p(x, 0) (1 − t)² + p(x, 1) t²), by cuts.
-
-    Every t gives a linear bound of one term; the best t of the last answer is added
-    until bound and value agree.
-    """
-    A = pair_equations(joint.shape)
-    N = joint.size // 2
-    A_eq = np.hstack([A, np.zeros((len(A), N))])
-    cost = np.concatenate([np.zeros(2 * N), -np.ones(N)])
-    cuts = [row for t in np.linspace(0, 1, 9) for row in tangents(np.full(N, t))]
-    for _ in range(100):
-        answer = linprog(
-            cost, np.array(cuts), np.zeros(len(cuts)), A_eq, A @ joint.ravel()
-        )
-        assert answer.status == 0
-        p = np.maximum(answer.x[: 2 * N], 0).reshape(N, 2)
-        total = np.maximum(p.sum(axis=1), 1e-15)
-        value = (p.prod(axis=1) / total).sum()
-        if -answer.fun - value < 1e-6:
-            return value
-        cuts += tangents(p[:, 0] / total)
-    raise AssertionError("The cuts do not meet.")
-
-
-def tangents(t):
-    """Return the rows of v(x) − p(x, 0) (1 − t)² − p(x, 1) t² ≤ 0."""
-    classes = np.stack([(1 - t) ** 2, t**2], axis=1)
-    own = np.eye(len(t))
-    left = -(own[:, :, None] * classes[:, None, :]).reshape(len(t), -1)
-    return list(np.hstack([left, own]))
 
 
 def test_tables_that_are_not_separable_are_counted():
@@ -194,7 +164,9 @@ def test_both_principles_against_programs(kind):
         result = information.compared(joint)
         least = smallest_worst_error(joint, pairs)
         assert result["minimax"] == pytest.approx(least, abs=1e-6)
-        assert result["theta"] == pytest.approx(largest_risk(joint), abs=3e-6)
+        assert result["theta"] == pytest.approx(
+            largest_brier_risk(*marginal_constraints(joint)), abs=3e-6
+        )
         chances = information.least_informed(Ambiguity.of(marginals_of(joint))).rule
         likelier = (chances > 0.5) * 1.0
         by_squares = chances**2 / (chances**2).sum(axis=1, keepdims=True)
