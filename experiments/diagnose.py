@@ -175,7 +175,7 @@ NOTES = (
     "rows, with the median of the choices. The oracles see the test rows. Best: the "
     f"value with the least mean error of {len(LAMBDAS)} λ from {LAMBDAS[0]:g} to "
     f"{LAMBDAS[-1]:g}, or of the numbers 1, 2, 4, 8, … of pairs in the order of "
-    "Algorithm 1.",
+    "Algorithm 1, with an intercept as in `table1`.",
     "Reached by: the first of the three whose mean error is at most the printed figure "
     "with half a percent for its rounding, by two standard errors. If it is none, no "
     "choice of this parameter explains the printed figure.",

@@ -6,15 +6,17 @@ from itertools import combinations
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
+from sklearn.metrics import mutual_info_score
 
 import renyi
 from experiments import best_subset as experiment
-from experiments.best_subset import compare
+from experiments import rankings
 from experiments.branch_and_bound import best_subset
 from renyi.solvers import ridge
 from renyi.solvers.forward_selection import ALPHA, forward, subset_value
-from support.joints import one_hot
+from support.joints import largest_brier_risk, marginal_constraints, one_hot
 
 ROUNDING = 1e-10  # machine precision times the condition number, 1/ALPHA
 
@@ -127,18 +129,82 @@ def test_too_many_features_are_refused():
         best_subset(sample.equations, sample.sizes, 3)
 
 
-def test_the_default_is_compared_as_it_is():
+@pytest.fixture(scope="module")
+def votes():
+    return experiment.Data.load("votes")
+
+
+def test_selections_are_compared_as_they_are(votes):
     X, y = renyi.datasets.load("votes")
-    rows, d = compare("votes", 3)
-    assert (d, rows[:, 0].tolist()) == (16, [1, 2, 3])
     m = renyi.Marginals.from_data(X, y)
     equations = ridge.moments(m.Q, m.F, m.class_probabilities, True)
-    for k, of_path, usual, greedy, best in rows:
+    names = m.feature_names
+    ranked = [rankings.by_information(m), rankings.by_mrmr(m)]
+    for k, of_path, usual, greedy, *of_ranked, best in experiment.risks(
+        votes, votes.orders(3)
+    ):
         chosen = renyi.RenyiSelector(n_features=int(k)).fit(X, y).features_
-        places = [m.feature_names.index(name) for name in chosen]
-        value = subset_value(equations, m.encoder.columns.sizes, places)
-        assert usual == pytest.approx(value, abs=1e-12)
-        assert best <= min(of_path, usual, greedy) + 1e-9
+        sets = [chosen, *(ranking[:k] for ranking in ranked)]
+        expected = [
+            subset_value(equations, m.encoder.columns.sizes, [*map(names.index, each)])
+            for each in sets
+        ]
+        assert [usual, *of_ranked] == pytest.approx(expected, abs=1e-12)
+        assert best <= min(of_path, usual, greedy, *of_ranked) + 1e-9
+
+
+def test_information_of_all_sets(votes):
+    X, y = renyi.datasets.load("votes")
+    texts = X.astype(object).fillna("?")
+
+    def information(places):
+        rows = texts.iloc[:, list(places)].agg(" ".join, axis=1)
+        return mutual_info_score(rows, y)
+
+    orders = votes.orders(2)
+    for k, *own, of_best, largest in experiment.informations(votes, orders):
+        expected = [information(order[:k]) for order in orders]
+        assert own == pytest.approx(expected)
+        assert of_best == pytest.approx(information(votes.best(k)))
+        every = [information(places) for places in combinations(range(16), k)]
+        assert largest == pytest.approx(max(every))
+
+
+def test_the_best_pair_by_correlation(votes, monkeypatch):
+    few = combinations(range(4), 2)
+    monkeypatch.setattr(experiment, "combinations", lambda places, k: few)
+    rows = experiment.correlations(votes, votes.orders(2))
+    values = {row["pair"]: row["correlation"] for row in rows}
+    X, y = renyi.datasets.load("votes")
+    texts = X.astype(object).fillna("?")
+    variance = np.prod(y.value_counts(normalize=True))
+    expected = []
+    for pair in combinations(X.columns[:4], 2):
+        cells = pd.crosstab([texts[name] for name in pair], y, normalize=True)
+        cells = cells.unstack(fill_value=0)
+        joint = cells.to_numpy().reshape(len(cells), 2, -1).swapaxes(1, 2)
+        risk = largest_brier_risk(*marginal_constraints(joint))
+        expected.append(np.sqrt(1 - risk / variance))
+    assert values["largest of all"] == pytest.approx(max(expected), abs=1e-5)
+    assert values["least γ"] <= max(expected) + 1e-5
+
+
+def test_counts_of_a_report():
+    row = [0.2, 0.1, 0.1, 0.3, 0.1, 0.1]
+    result = {
+        "features": 3,
+        "rows": [[1, *row], [2, *row[:-1], 0.05]],
+        "informed": [[1, 0.5, 0.4, 0.5, 0.4, 0.4, 0.5, 0.5]],
+    }
+    tables = experiment.report({"credit": result}, {}).tables
+    (line,) = tables["How often a selection is as good as the best"].to_dict("records")
+    assert line["Algorithm 1 as good"] == line["mutual information"] == "0 of 2"
+    assert line["forward selection as good"] == line["mRMR"] == "1 of 2"
+    assert line["of mutual information"] == "500.0 %"
+    title = "How often a selection has the largest I(X_S; Y)"
+    (line,) = tables[title].to_dict("records")
+    good = [line[each] for each in ("Algorithm 1", "mRMR", "least γ")]
+    assert good == ["1 of 1", "0 of 1", "1 of 1"]
 
 
 def test_the_documentation_has_the_committed_counts():

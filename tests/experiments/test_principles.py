@@ -12,6 +12,7 @@ from experiments import cycles, information
 from experiments.theorems import marginals_of
 from renyi.datasets import random_joint
 from renyi.robust.ambiguity_set import Ambiguity
+from support.joints import largest_brier_risk, marginal_constraints
 
 
 def pair_equations(shape):
@@ -100,17 +101,81 @@ def test_bounds_of_a_ring():
     assert result["separable"]
 
 
+def some_tables():
+    """Return tables of all kinds, rings of three and four columns the most often."""
+    for k in range(16):
+        yield cycles.drawn("ring" if k % 2 else cycles.KINDS[1 + k // 2 % 3], k, 5)
+    for d, k in ((3, 1), (4, 1), (4, 2)):
+        yield cycles.ring(d, k, 0.15, np.random.default_rng(d + k))
+    yield cycles.drawn("dirichlet", 7, 0)  # not separable, 2γ below all trees
+    yield cycles.drawn("logistic", 179, 0)
+
+
+def trees(d):
+    """Return the sets of d - 1 edges that connect d columns."""
+    for edges in itertools.combinations(itertools.combinations(range(d), 2), d - 1):
+        reached = {0}
+        for _ in edges:
+            reached.update(i for e in edges if reached & {*e} for i in e)
+        if len(reached) == d:
+            yield edges
+
+
 def test_bounds_of_trees_against_a_program_over_all_outcomes():
-    for k in range(12):
-        joint = cycles.drawn(cycles.KINDS[k % 4], k, 5)
+    flags = []
+    for joint in some_tables():
         d = joint.ndim - 1
         bounds = [
             smallest_worst_error(joint, [(*edge, d) for edge in edges])
-            for edges in cycles.spanning_trees(d)
+            for edges in trees(d)
         ]
+        assert len(bounds) == d ** (d - 2)  # Cayley
         result = cycles.compared(joint)
+        assert result["columns"] == d
         assert result["tree"] == pytest.approx(min(bounds), abs=1e-7)
-        assert result["renyi"] == pytest.approx(2 * least_risk(joint), abs=1e-9)
+        gamma = least_risk(joint)
+        assert result["renyi"] == pytest.approx(2 * gamma, abs=1e-9)
+        assert result["separable"] == (
+            gamma - largest_brier_risk(*marginal_constraints(joint)) < 3e-6
+        )
+        flags.append((result["separable"], result["renyi"] < result["tree"]))
+    assert {*flags} == {*itertools.product((True, False), repeat=2)}
+
+
+def test_tables_that_are_not_separable_are_counted():
+    some = {"columns": 3, "renyi": 0.1, "tree": 0.3, "separable": False}
+    more = [{**some, "renyi": 0.4}, {**some, "separable": True, "renyi": 0.5}]
+    report = cycles.report({"dirichlet 0": [some, *more]}, {})
+    (table,) = report.tables.values()
+    rows = table.set_index("separable")
+    assert rows["tables"].to_dict() == {"no": 2, "yes": 1}
+    assert rows["2γ below"].to_dict() == {"no": 1, "yes": 0}
+    assert rows.loc["no", "share"] == "50.0 %"
+    assert rows.loc["no", "largest gain, points"] == pytest.approx(20)
+    assert rows.loc["no", "mean 2γ %"] == pytest.approx(25)
+
+
+@pytest.mark.parametrize("kind", information.KINDS)
+def test_both_principles_against_programs(kind):
+    for k in range(4):
+        joint = information.drawn(kind, k, 3)
+        d = joint.ndim - 1
+        pairs = [*itertools.combinations(range(d + 1), 2)]
+        result = information.compared(joint)
+        least = smallest_worst_error(joint, pairs)
+        assert result["minimax"] == pytest.approx(least, abs=1e-6)
+        assert result["theta"] == pytest.approx(
+            largest_brier_risk(*marginal_constraints(joint)), abs=3e-6
+        )
+        chances = information.least_informed(Ambiguity.of(marginals_of(joint))).rule
+        likelier = (chances > 0.5) * 1.0
+        by_squares = chances**2 / (chances**2).sum(axis=1, keepdims=True)
+        rules = {"drawn": chances, "squares": by_squares, "information": likelier}
+        for name, rule in rules.items():
+            worst = largest_loss(joint, 1 - rule)
+            assert result[name] == pytest.approx(worst, abs=1e-6)
+        for name, factor in (("renyi", 2), ("map", 4)):
+            assert least - 1e-6 <= result[name] <= factor * result["theta"] + 1e-6
 
 
 def least_risk(joint):

@@ -145,6 +145,36 @@ _OPTIONS = {
 }
 
 
+def largest_brier_risk(A: sp.csr_array, b: np.ndarray) -> float:
+    """θ for two classes, max sum_x min_t (p(x, 0) (1 - t)² + p(x, 1) t²), by cuts.
+
+    Every t gives a linear bound of one term. The best t of the last answer is added
+    until bound and value agree to 1e-6.
+    """
+    N = A.shape[1] // 2
+    equations = sp.hstack([A, sp.csr_array((A.shape[0], N))])
+    cost = np.concatenate([np.zeros(2 * N), -np.ones(N)])
+    cuts = np.vstack([_cuts(np.full(N, t)) for t in np.linspace(0, 1, 9)])
+    for _ in range(100):
+        answer = linprog(cost, cuts, np.zeros(len(cuts)), equations, b)
+        assert answer.status == 0
+        p = np.maximum(answer.x[: 2 * N], 0).reshape(N, 2)
+        total = np.maximum(p.sum(axis=1), 1e-15)
+        value = float((p.prod(axis=1) / total).sum())
+        if -answer.fun - value < 1e-6:
+            return value
+        cuts = np.vstack([cuts, _cuts(p[:, 0] / total)])
+    raise AssertionError("The cuts do not meet the value.")
+
+
+def _cuts(t: np.ndarray) -> np.ndarray:
+    """Return the rows of v(x) - p(x, 0) (1 - t(x))² - p(x, 1) t(x)² <= 0."""
+    classes = np.stack([(1 - t) ** 2, t**2], axis=1)
+    own = np.eye(len(t))
+    left = -(own[:, :, None] * classes).reshape(len(t), -1)
+    return np.hstack([left, own])
+
+
 def _solve(
     cost: np.ndarray, method: str = "highs-ds", **constraints: object
 ) -> np.ndarray:
