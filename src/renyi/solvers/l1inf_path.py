@@ -103,19 +103,6 @@ class LassoPath:
         columns = self.z.reshape(L, D, -1), self.intercepts.reshape(L, -1)
         return list(zip(*columns, strict=True))
 
-    def __str__(self) -> str:
-        """Return one line per penalty."""
-        head = f"{'lambda':>12} {'features':>8} {'objective':>11} {'gap':>8} passes"
-        columns = zip(
-            self.lambdas, self.active.sum(axis=1), self.objectives, self.gaps,
-            self.iterations, strict=True,
-        )  # fmt: skip
-        lines = [
-            f"{lam:12.6g} {count:8d} {value:11.6f} {gap:8.1e} {passes:6d}"
-            for lam, count, value, gap, passes in columns
-        ]
-        return "\n".join([head, *lines])
-
 
 # ---- descent on some features
 
