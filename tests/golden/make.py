@@ -28,6 +28,8 @@ ENCODER = renyi.Encoder(missing=("?", -9), min_count=2, bins=3)
 
 def main() -> None:
     """Write the files of the present versions beside this script."""
+    m = renyi.Marginals.from_data(X, y, encoder=ENCODER, class_conditional=True)
+    m.save(HERE / "marginals-v1.renyi")
     clf = renyi.RenyiClassifier(alpha=0.125, encoder=ENCODER).fit(X, y)
     clf.save(HERE / "model-v1.json")
     groups = pd.Series([*"abcabcaa"], name="group")
