@@ -239,7 +239,7 @@ def solve_path(
         warnings.warn(
             f"The path did not converge: {int(missed.sum())} of {L} penalties missed "
             f"the relative gap {tol:g} within {max_passes} passes (worst: "
-            f"{worst:.1e}). Increase max_passes, tol or ratio.",
+            f"{worst:.1e}). Merge or leave out columns with many rare labels.",
             ConvergenceWarning,
             stacklevel=2,
         )
