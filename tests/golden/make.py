@@ -1,8 +1,8 @@
 """Write the golden files of the present format versions.
 
-A golden file is written once, when a format version is new, and never again: the tests
-show that later code still reads it. Run ``python tests/golden/make.py`` only after
-raising a version, with the new version in the names below.
+After a release, a golden file is never written again: the tests show that later code
+still reads it. Run ``python tests/golden/make.py`` only after a change of a format that
+is meant; if that format was released, raise its version in the names below.
 """
 
 from __future__ import annotations
