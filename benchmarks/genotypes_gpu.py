@@ -67,7 +67,17 @@ def simulated(n, d, kept, seed=1):
         (-(-words // 128), 4_096), (128,), (*arguments, np.int32(kept), np.uint32(seed))
     )
     cp.cuda.Device().synchronize()
-    return gpu.DeviceGenotypes.on_device(data, n)
+    return on_device(data, n)
+
+
+def on_device(data, n):
+    """Wrap genotypes of n samples, a CuPy array (variants, `gpu.row_bytes(n)`)."""
+    G = gpu.DeviceGenotypes.__new__(gpu.DeviceGenotypes)
+    G.n = n
+    G.d = len(data)
+    G._pitch = gpu.row_bytes(n)
+    G._data = data
+    return G
 
 
 def phenotype(G, rng):

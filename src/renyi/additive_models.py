@@ -66,7 +66,6 @@ if TYPE_CHECKING:
 
 _TOLERANCE = 1e-9
 _INTERPRET = [0, 7, 7]  # before, the label of 1.0 was the text "1.0"
-_THRESHOLDS = ("FixedThresholdClassifier", "TunedThresholdClassifierCV")
 _SOFTMAX = ("LogisticRegression", "LogisticRegressionCV", "LinearDiscriminantAnalysis")
 
 
@@ -171,7 +170,6 @@ def read_model(model: Model) -> PointColumns:
         stage = encoded(parts.steps, _inputs(parts.whole))
         columns, intercept, kind = _points(parts.last, stage, len(classes))
     _check_finite(parts.last, columns)
-    intercept = intercept - _own_threshold(model, parts.chooser, kind)
     return PointColumns(accepted(columns), classes, intercept, kind, model=model)
 
 
@@ -181,53 +179,19 @@ class _Parts(NamedTuple):
     whole: Model  # without what chose its parameters
     steps: list[Model]  # before the last one
     last: Model
-    chooser: Model  # what set the threshold; None if nothing did
 
 
 def _taken_apart(model: Model) -> _Parts:
-    """Return the steps and the last model of pipelines, searches and thresholds."""
-    chooser = None
-    while True:
-        if hasattr(model, "best_estimator_"):
-            model = model.best_estimator_
-        elif name_of(model) in _THRESHOLDS and hasattr(model, "estimator_"):
-            chooser = chooser or model
-            model = model.estimator_
-        elif name_of(model) == "FrozenEstimator":
-            model = model.estimator
-        else:
-            break
+    """Return the steps and the last model of pipelines and searches."""
+    if name_of(model) == "FrozenEstimator":  # has all attributes of what it contains
+        raise not_additive("FrozenEstimator is not a model that renyi follows")
+    while hasattr(model, "best_estimator_"):
+        model = model.best_estimator_
     if not hasattr(model, "steps"):
-        return _Parts(model, [], model, chooser)
+        return _Parts(model, [], model)
     *before, (_, last) = model.steps
     inner = _taken_apart(last)
-    steps = [*(step for _, step in before), *inner.steps]
-    return _Parts(model, steps, inner.last, chooser or inner.chooser)
-
-
-def _own_threshold(model: Model, chooser: Model, kind: Calibration | None) -> float:
-    """Return the score from which on a model answers the second of two classes."""
-    if chooser is None:
-        return 0.0
-    name = name_of(chooser)
-    if getattr(chooser, "pos_label", None) not in (None, *model.classes_[1:]):
-        raise not_additive(f"{name} has a threshold of the first class (pos_label)")
-    method = chooser.response_method
-    if method == "auto":
-        has_odds = hasattr(chooser.estimator_, "predict_proba")
-        method = "predict_proba" if has_odds else "decision_function"
-    of_shares = method == "predict_proba"
-    chosen = getattr(chooser, "best_threshold_", getattr(chooser, "threshold", "auto"))
-    if isinstance(chosen, str):
-        return 0.0  # that of `predict`
-    if not of_shares:
-        return float(chosen)
-    if kind is not LOG_ODDS or not 0 < chosen < 1:
-        raise not_additive(
-            f"{name} has the threshold {chosen:g} of probabilities, which is not one "
-            "of its score"
-        )
-    return float(np.log(chosen / (1 - chosen)))
+    return _Parts(model, [*(step for _, step in before), *inner.steps], inner.last)
 
 
 def _classes(model: Model) -> list[Label]:
@@ -265,15 +229,11 @@ def _points(model: Model, stage: Stage, K: int) -> Scored:
     """Return the points of encoded columns: one number per class, one for two."""
     if hasattr(model, "feature_log_prob_") and hasattr(model, "category_count_"):
         return _naive_bayes(model, stage)
-    parts = getattr(model, "estimators_", None)
-    one_for_each = hasattr(model, "multilabel_") and parts is not None
-    models = list(parts or ()) if one_for_each else [model]
-    if not all(hasattr(each, "coef_") for each in models):
+    if not hasattr(model, "coef_"):
         raise not_additive(f"{name_of(model)} is not a sum of points per category")
     if hasattr(model, "support_vectors_") and K > 2:
         raise not_additive(f"{name_of(model)} of {K} classes lets pairs of them vote")
-    coef = np.vstack([_coefficients(each) for each in models]).astype(float)
-    intercept = np.concatenate([np.atleast_1d(each.intercept_) for each in models])
+    coef = _coefficients(model).astype(float)
     columns = all_coded(stage, model)
     starts = offsets(widths(columns))
     k = 1 if K == 2 else K
@@ -284,7 +244,7 @@ def _points(model: Model, stage: Stage, K: int) -> Scored:
         column._replace(values=column.values @ own.T, unseen=column.unseen @ own.T)
         for column, own in zip(columns, parts, strict=True)
     ]
-    intercept = np.broadcast_to(intercept, k).astype(np.float64)
+    intercept = np.broadcast_to(model.intercept_, k).astype(np.float64)
     one_vs_rest = getattr(model, "multi_class", None) == "ovr" and K > 2
     odds = name_of(model) in _SOFTMAX and not one_vs_rest
     odds |= name_of(model) == "SGDClassifier" and model.loss == "log_loss" and K == 2
@@ -443,7 +403,7 @@ def _check_ties(model: Model, card: Scorer, codes: NDArray[Any], X: Any) -> None
 def _compare(model: Model, card: Scorer, own: Floats, X: Any, sums: str) -> None:
     """Raise ValueError unless scores and answers of rows are those of the model."""
     try:
-        theirs = _scores(model, X, card.calibration)
+        theirs = _scores(model, X)
     except ValueError as error:
         why = str(error).splitlines()[0].rstrip(".")
         raise ValueError(f"This {name_of(model)} rejects the rows: {why}.") from None
@@ -468,15 +428,13 @@ def _compare(model: Model, card: Scorer, own: Floats, X: Any, sums: str) -> None
         )
 
 
-def _scores(model: Model, X: Any, kind: Calibration | None) -> Floats:
+def _scores(model: Model, X: Any) -> Floats:
     """Return the scores that a model gives to rows: one, or one for each class.
 
     It answers the second of two classes where the score is above 0.
     """
     if hasattr(model, "decision_function"):
         own = np.asarray(model.decision_function(X), np.float64)
-        scores = own.reshape(len(own), -1)
-    else:
-        logs = np.asarray(model.predict_log_proba(X), np.float64)
-        scores = np.diff(logs) if logs.shape[1] == 2 else logs
-    return scores - _own_threshold(model, _taken_apart(model).chooser, kind)
+        return own.reshape(len(own), -1)
+    logs = np.asarray(model.predict_log_proba(X), np.float64)
+    return np.diff(logs) if logs.shape[1] == 2 else logs

@@ -1,8 +1,8 @@
 """Encoded columns: what the steps of a pipeline make of each column of a table.
 
 A column is first its cells (`Cells`), which an encoder turns into categories and the
-numbers that each sends to the next step (`Coded`). Scalers and selectors change these
-numbers. Steps are known by the names of their classes, so that no package is imported.
+numbers that each sends to the next step (`Coded`). A scaler changes these numbers.
+Steps are known by the names of their classes, so that no package is imported.
 
 Packages disagree about how truth values are written: to scikit-learn, a column of the
 type `boolean` of pandas holds 0.0 and 1.0; in a table it holds False and True. To a
@@ -94,14 +94,9 @@ def encoded(steps: Iterable[Model], stage: Stage) -> Stage:
             stage = encoded([each for _, each in step.steps], stage)
             continue
         known = [cls.__name__ for cls in type(step).__mro__ if cls.__name__ in _STEPS]
-        if known:
-            stage = _STEPS[known[0]](step, stage)
-        elif hasattr(step, "get_support"):
-            stage = _selected(step, stage)
-        else:
-            raise not_additive(
-                f"{name_of(step)} is not a step that keeps columns apart"
-            )
+        if not known:
+            raise not_additive(f"{name_of(step)} is not a step that renyi follows")
+        stage = _STEPS[known[0]](step, stage)
     return stage
 
 
@@ -109,15 +104,15 @@ def _transformed(step: Model, stage: Stage) -> Stage:
     """Return the columns after a ColumnTransformer, side by side."""
     names: Any = pd.Series(range(len(stage)), index=[each.name for each in stage])
     after: list[Cells | Coded] = []
-    for name, part, chosen in step.transformers_:
+    if step.transformer_weights:
+        raise not_additive(f"{name_of(step)} has transformer_weights")
+    for _, part, chosen in step.transformers_:
         one = [chosen] if isinstance(chosen, (str, int, np.integer)) else chosen
         by_name = _are_names(one)
         places = (names.loc[one] if by_name else names.iloc[one]).tolist()
         if isinstance(part, str) and part == "drop" or not places:
             continue
-        weight = (step.transformer_weights or {}).get(name, 1.0)
-        own = encoded([part], [stage[place] for place in places])
-        after += _scaled(step, own, weight, 0.0) if weight != 1 else own
+        after += encoded([part], [stage[place] for place in places])
     return after
 
 
@@ -316,10 +311,12 @@ def all_coded(stage: Stage, step: Model) -> list[Coded]:
     return [each for each in stage if isinstance(each, Coded)]
 
 
-def _scaled(step: Model, stage: Stage, factor: Any, shift: Any) -> Stage:
-    """Return the columns after ``factor · number + shift``, number by number."""
+def _standard(step: Model, stage: Stage) -> Stage:
+    """Return the columns after a StandardScaler: ``a · number + b``, one by one."""
     columns = all_coded(stage, step)
     starts = offsets(widths(columns))
+    factor = 1 / step.scale_ if step.with_std else 1.0
+    shift = -step.mean_ * factor if step.with_mean else 0.0
     a, b = (np.broadcast_to(each, starts[-1]) for each in (factor, shift))
     scaled = []
     for column, low, high in zip(columns, starts[:-1], starts[1:], strict=True):
@@ -329,42 +326,10 @@ def _scaled(step: Model, stage: Stage, factor: Any, shift: Any) -> Stage:
     return scaled
 
 
-def _selected(step: Model, stage: Stage) -> Stage:
-    """Return the columns with some of their numbers."""
-    columns = all_coded(stage, step)
-    ends = offsets(widths(columns))[1:-1]
-    parts = zip(columns, np.split(step.get_support(), ends), strict=True)
-    return [
-        column._replace(values=column.values[:, own], unseen=column.unseen[own])
-        for column, own in parts
-    ]
-
-
-def _standard(step: Model, stage: Stage) -> Stage:
-    factor = 1 / step.scale_ if step.with_std else 1.0
-    shift = -step.mean_ * factor if step.with_mean else 0.0
-    return _scaled(step, stage, factor, shift)
-
-
-def _robust(step: Model, stage: Stage) -> Stage:
-    factor = 1 / step.scale_ if step.with_scaling else 1.0
-    shift = -step.center_ * factor if step.with_centering else 0.0
-    return _scaled(step, stage, factor, shift)
-
-
-def _min_max(step: Model, stage: Stage) -> Stage:
-    if step.clip:
-        raise not_additive(f"{name_of(step)} with clip=True is not linear")
-    return _scaled(step, stage, step.scale_, step.min_)
-
-
-def _largest(step: Model, stage: Stage) -> Stage:
-    return _scaled(step, stage, 1 / step.scale_, 0.0)
-
-
 def _unchanged(step: Model, stage: Stage) -> Stage:
+    """Return the columns that a ColumnTransformer passes through."""
     if step.func is not None:
-        raise not_additive(f"{name_of(step)} is not a step that keeps columns apart")
+        raise not_additive(f"{name_of(step)} is not a step that renyi follows")
     return stage
 
 
@@ -375,9 +340,6 @@ _STEPS: dict[str, Callable[[Model, Stage], Stage]] = {
     "OrdinalEncoder": _ordinal,
     "KBinsDiscretizer": _binned,
     "StandardScaler": _standard,
-    "RobustScaler": _robust,
-    "MinMaxScaler": _min_max,
-    "MaxAbsScaler": _largest,
     "FunctionTransformer": _unchanged,
 }
 

@@ -52,9 +52,9 @@ from renyi.robust.brier_risk import theta
 from renyi.rules import check_rule, random_of, row_keys
 from renyi.selection import (
     PathResult,
-    check_path_settings,
     counts_problem,
     entry_path,
+    first_grid,
     forward_counts,
     forward_order,
     forward_path,
@@ -70,13 +70,8 @@ from renyi.solvers.l1inf import (
     places_of,
 )
 from renyi.solvers.l1inf_path import (
-    MAX_PASSES,
-    N_LAMBDAS,
-    RATIO,
-    TOL,
     LassoPath,
     grid_down_to,
-    penalty_grid,
     solve_path,
 )
 from renyi.solvers.ridge import check_alpha
@@ -91,7 +86,8 @@ from renyi.validation import (
 Floats = NDArray[np.float64]
 Places = NDArray[np.int64]
 
-_FOLD_TOL = 1e-3
+_FOLDS = 5
+_FOLD_TOL = 1e-3  # only the risk of folds matters
 _GCV_GRID = np.logspace(-8, 1, 10)
 # Beyond this many copies of rows, each row is in one fold, whatever its weight.
 _MOST_COPIES = 10_000_000
@@ -112,11 +108,6 @@ class SelectionSettings:
     order: int = 1
     rule: str = "map"
     calibration: str | None = "auto"
-    n_folds: int = 5
-    n_lambdas: int = N_LAMBDAS
-    ratio: float = RATIO
-    tol: float = TOL
-    max_passes: int = MAX_PASSES
     random_state: Seed = 0
     class_weight: ClassWeight = None
 
@@ -128,10 +119,9 @@ class SelectionSettings:
         check_whole("order", self.order, 1)
         check_alpha(self.refit_alpha)
         if isinstance(self.penalty, str):
-            if self.penalty not in ("cv", "cv-1se"):
+            if self.penalty != "cv":
                 raise ValueError(
-                    "penalty must be 'cv', 'cv-1se' or a positive number, not "
-                    f"{self.penalty!r}."
+                    f"penalty must be 'cv' or a positive number, not {self.penalty!r}."
                 )
         else:
             advice = ". Without a penalty, use RenyiClassifier"
@@ -146,8 +136,6 @@ class SelectionSettings:
             check_whole("n_features", self.n_features, 1)
         if self.max_error is not None:
             check_share("max_error", self.max_error)
-        check_whole("n_folds", self.n_folds, 2)
-        check_path_settings(self.n_lambdas, self.ratio, self.tol, self.max_passes)
         given = {
             "n_features": self.n_features is not None,
             "max_error": self.max_error is not None,
@@ -359,10 +347,10 @@ class _Chooser(ABC):
         """Return the weight of every row in every fold, the class's weight included."""
         settings = self.settings
         if settings.class_weight is None:
-            return assign_folds(rows, settings.n_folds, settings.random_state)
+            return assign_folds(rows, _FOLDS, settings.random_state)
         own = self.sample_weight
         plain = RowsProblem(rows.codes, rows.sizes, rows.y, rows.n_classes, own)
-        folds = assign_folds(plain, settings.n_folds, settings.random_state)
+        folds = assign_folds(plain, _FOLDS, settings.random_state)
         ones = 1.0 if own is None else own
         assert rows.sample_weight is not None
         return folds * (rows.sample_weight / ones)
@@ -425,8 +413,7 @@ class _ForwardChooser(_Chooser):
     def _by_folds(self, folds: Floats) -> tuple[Places, float]:
         assert self.rows is not None
         self.cv = cross_validate_forward(self.rows, forward_counts(self.problem), folds)
-        one_error = self.settings.penalty == "cv-1se"
-        best = int(self.cv.n_features[self.cv.best(one_error)])
+        best = int(self.cv.n_features[self.cv.best()])
         return self._first(max(best, 1))
 
 
@@ -437,7 +424,7 @@ class _PathChooser(_Chooser):
     def grid(self) -> Floats:
         """The penalties to try, down to the one given."""
         settings = self.settings
-        grid = penalty_grid(self.problem, settings.n_lambdas, settings.ratio)
+        grid = first_grid(self.problem)
         if isinstance(settings.penalty, str):
             return grid
         least = float(settings.penalty)
@@ -450,14 +437,7 @@ class _PathChooser(_Chooser):
         return grid_down_to(grid, least)
 
     def _follow(self, at_least: int) -> None:
-        self.path = entry_path(
-            self.problem,
-            self.names,
-            self.grid,
-            tol=self.settings.tol,
-            at_least=at_least,
-            max_passes=self.settings.max_passes,
-        )
+        self.path = entry_path(self.problem, self.names, self.grid, at_least)
 
     def _choice(self) -> tuple[Places, float]:
         if isinstance(self.settings.penalty, str):
@@ -466,10 +446,8 @@ class _PathChooser(_Chooser):
 
     def _by_folds(self, folds: Floats) -> tuple[Places, float]:
         assert self.rows is not None
-        tol = max(self.settings.tol, _FOLD_TOL)
-        self.cv = cross_validate(self.rows, self.problem, self.grid, folds, tol)
-        best = self.cv.best(one_error=self.settings.penalty == "cv-1se")
-        return self._active(float(self.grid[best]))
+        self.cv = cross_validate(self.rows, self.problem, self.grid, folds, _FOLD_TOL)
+        return self._active(float(self.grid[self.cv.best()]))
 
     def _active(self, penalty: float) -> tuple[Places, float]:
         """Return the features with points (or the first), and the penalty."""
@@ -554,7 +532,7 @@ class CrossValidation(NamedTuple):
     error_rates : ndarray of shape (L,)
         Error rate of the rule map on held-out rows; for penalties without any refit.
     n_folds : int
-        Number of folds; fewer than requested if there are not as many rows.
+        Number of folds: five, or as many as there are rows.
     """
 
     lambdas: Floats
@@ -569,15 +547,10 @@ class CrossValidation(NamedTuple):
         """Whether numbers of features were compared, and not penalties."""
         return bool(np.isnan(self.lambdas).any())
 
-    def best(self, one_error: bool = False) -> int:
-        """Return the index of least risk: largest penalty, or fewest features.
-
-        With `one_error`, it is the first with a risk within one standard error of the
-        least.
-        """
-        least = int(self.risks.argmin())
-        room = self.standard_errors if one_error else 1e-9 * np.abs(self.risks)
-        return int(np.flatnonzero(self.risks <= self.risks[least] + room[least])[0])
+    def best(self) -> int:
+        """Return the index of least risk: largest penalty, or fewest features."""
+        least = float(self.risks.min())
+        return int(np.flatnonzero(self.risks <= least + 1e-9 * abs(least))[0])
 
 
 def assign_folds(rows: RowsProblem, n_folds: int, random_state: Seed = 0) -> Floats:

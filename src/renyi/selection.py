@@ -46,7 +46,7 @@ from renyi.encoding.rules import check_classes
 from renyi.formatting import at_most, printable, rounded_down
 from renyi.marginals.consistency import check_possible
 from renyi.marginals.marginals import Marginals
-from renyi.solvers.forward_selection import ALMOST_NONE, ALPHA, forward
+from renyi.solvers.forward_selection import ALPHA, forward
 from renyi.solvers.l1inf import CountsProblem, Problem
 from renyi.solvers.l1inf_path import (
     MAX_PASSES,
@@ -68,7 +68,7 @@ from renyi.solvers.ridge import (
     moments,
     weight_of,
 )
-from renyi.validation import InputError, check_positive, check_share, check_whole
+from renyi.validation import InputError
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -216,16 +216,7 @@ class PathResult:
         return [*lam, *(f"{v:.4f}" for v in values), *worst]
 
 
-def selection_path(
-    m: Marginals,
-    *,
-    fit_intercept: bool = True,
-    n_lambdas: int = N_LAMBDAS,
-    ratio: float = RATIO,
-    tol: float = TOL,
-    alpha: float = ALPHA,
-    max_passes: int = MAX_PASSES,
-) -> PathResult:
+def selection_path(m: Marginals, *, fit_intercept: bool = True) -> PathResult:
     """Compute the path of features over falling penalties, from marginals alone.
 
     The path ranks the features: the larger the penalty at which a feature enters, the
@@ -239,18 +230,6 @@ def selection_path(
     fit_intercept : bool, default=True
         Whether scores have an intercept without a penalty. The paper has none, so that
         False is its Algorithm 1 to the letter.
-    n_lambdas : int, default=30
-        Number of penalties, evenly spaced on a logarithmic scale. More are added where
-        several features enter at once.
-    ratio : float, default=0.01
-        Smallest penalty, as a share of the largest.
-    tol : float, default=1e-4
-        Duality gap to reach at every penalty, relative to the objective.
-    alpha : float, default=1e-6
-        Ridge penalty of the refits; almost 0 by default, so that `gamma` is γ_S.
-    max_passes : int, default=30,000
-        Most passes over the features at one penalty; after these the solver stops with
-        a `sklearn.exceptions.ConvergenceWarning`.
 
     Returns
     -------
@@ -279,15 +258,10 @@ def selection_path(
             f"m must be Marginals, not a {type(m).__name__}. Count them with "
             "Marginals.from_data, or use RenyiSelector for rows."
         )
-    check_positive("alpha", alpha, ALMOST_NONE)
-    check_path_settings(n_lambdas, ratio, tol, max_passes)
     check_classes(m.classes, m.target)
     check_possible(m)
     problem = counts_problem(m, fit_intercept)
-    grid = penalty_grid(problem, n_lambdas, ratio)
-    return entry_path(
-        problem, m.feature_names, grid, tol=tol, alpha=alpha, max_passes=max_passes
-    )
+    return entry_path(problem, m.feature_names, first_grid(problem))
 
 
 def counts_problem(m: Marginals, fit_intercept: bool = True) -> CountsProblem:
@@ -296,32 +270,20 @@ def counts_problem(m: Marginals, fit_intercept: bool = True) -> CountsProblem:
     return CountsProblem(m.Q, m.F, m.class_probabilities, sizes, m.n, fit_intercept)
 
 
-def check_path_settings(
-    n_lambdas: int, ratio: float, tol: float, max_passes: int
-) -> None:
-    """Check the parameters of a path of penalties."""
-    check_whole("n_lambdas", n_lambdas, 2)
-    check_share("ratio", ratio)
-    check_positive("tol", tol)
-    check_whole("max_passes", max_passes, 1)
+def first_grid(problem: Problem) -> Floats:
+    """Return the penalties of a path; more are added where several features enter."""
+    return penalty_grid(problem, N_LAMBDAS, RATIO)
 
 
 def entry_path(
-    problem: Problem,
-    names: tuple[str, ...],
-    grid: Floats,
-    *,
-    tol: float = TOL,
-    alpha: float = ALPHA,
-    at_least: int = 0,
-    max_passes: int = MAX_PASSES,
+    problem: Problem, names: tuple[str, ...], grid: Floats, at_least: int = 0
 ) -> PathResult:
     """Return the path over falling penalties, with figures for each prefix.
 
     With `at_least`, the path continues to smaller penalties until it has that many
     features. Features that never get points come last, the most explanatory first.
     """
-    lasso = solve_entries(problem, grid, tol, at_least, max_passes)
+    lasso = solve_entries(problem, grid, TOL, at_least, MAX_PASSES)
     sizes = problem.sizes
     order, first = entries(lasso, sizes)
     candidates = np.concatenate([order, unentered(problem, lasso, order, at_least)])
@@ -333,7 +295,7 @@ def entry_path(
     chosen = np.argsort(last, kind="stable")[: max(len(order), at_least, 1)]
     places = candidates[chosen]
     fitted = chosen[np.logical_and.accumulate(chosen < len(counts.sizes))]
-    fits = nested_fits(counts.counted(fitted), alpha)
+    fits = nested_fits(counts.counted(fitted), ALPHA)
     entered = np.concatenate([first, np.full(len(candidates) - len(order), -1)])[chosen]
     needed = (entered >= 0) & ~last[chosen]
     return _path_result(

@@ -223,7 +223,6 @@ def test_covariates_alone(study):
             kept, out = members != g, members == g
             alone[out] = X[out] @ np.linalg.lstsq(X[kept], y[kept])[0]
         found = GenotypeClassifier(2.5).fit(G, y, C, given).metrics_
-        assert_allclose(found.covariates_risk, np.mean((alone - y) ** 2), rtol=1e-9)
         assert found.covariates_error == np.mean((alone > 0.5) != y)
 
 

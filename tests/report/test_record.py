@@ -18,9 +18,12 @@ from renyi.certification import bound_report
 from renyi.formatting import at_most
 from renyi.genotypes.report import genotype_report
 from renyi.genotypes.scores import GenotypeScores
+from renyi.marginals.arithmetic import with_uncertainty
+from renyi.marginals.uncertainty import Budget, Noise
 from renyi.report import build, summary
 from renyi.report.page import Report
 from support.forgeries import signed
+from support.releases import own_blocks, released
 from support.reports import frame, genotypes
 
 
@@ -75,6 +78,42 @@ def test_the_worst_population_does_not_give_few_rows_away() -> None:
         and report.to_dict()["worst"]["rows"] == []
     )
     assert "none that stands for fewer" in report.to_html()
+
+
+@pytest.mark.parametrize("given", [{"rho": 0.5}, {"epsilon": 1.0, "delta": 1e-5}])
+def test_a_private_release_states_its_budget(given: dict[str, float]) -> None:
+    m = renyi.Marginals.from_data(frame(300, 3), [*"ab"] * 150)
+    budget = Budget(**given, rows_per_person=2, exact_rows=40)
+    empty = own_blocks(m)
+    noisy = np.where(empty, 0, np.asarray(m.counts) + 1)
+    record = Noise(noisy, (3.0, 4.0), None, budget)
+    private = with_uncertainty(m, record)
+    report = renyi.RenyiClassifier().fit_marginals(private).report()
+    spent = "rho 0.5" if "rho" in given else "epsilon 1 at delta 1e-05"
+    facts = {
+        "Counts": "discrete Gaussian noise of scale 5 in each cell",
+        "Privacy budget": f"{spent}, for 2 rows a person (add-remove)",
+        "Without protection": "40 rows",
+    }
+    assert report.to_dict()["data"]["uncertainty"] == facts
+    page = html.unescape(report.to_html()).replace("\N{NO-BREAK SPACE}", " ")
+    assert "<h3>Uncertainty of the counts</h3>" in page
+    assert all(f"<dt>{key}</dt><dd>{facts[key]}</dd>" in page for key in facts)
+
+
+def test_a_rounded_release_states_its_intervals() -> None:
+    m = renyi.Marginals.from_data(frame(300, 3), [*"ab"] * 150)
+    clf = renyi.RenyiClassifier().fit_marginals(m)
+    assert clf.report().to_dict()["data"]["uncertainty"] is None
+    assert "Uncertainty of the counts" not in clf.report().to_html()
+    known = released(m, "rounded", np.random.default_rng(0), base=5)
+    facts = build.report(clf, known).to_dict()["data"]["uncertainty"]
+    assert facts == {
+        "Counts": "each is an interval, at most 4 wide",
+        "Rows": "298 to 302",
+    }
+    shown = renyi.RenyiClassifier().fit_marginals(known).report().to_html()
+    assert "<h3>Uncertainty of the counts</h3>" in shown
 
 
 def test_sums_of_held_out_rows_are_those_of_the_rows(votes: Any) -> None:

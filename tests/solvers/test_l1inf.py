@@ -495,7 +495,6 @@ def test_a_path_on_real_marginals_from_both_ends():
     assert (np.diff(largest) > -1e-6).all()
     gamma = found.objectives - found.lambdas * largest
     assert (np.diff(gamma) < 1e-6).all()
-    assert str(found).count("\n") == 30
 
 
 @pytest.mark.parametrize("n_classes", [2, 3])

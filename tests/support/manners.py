@@ -24,7 +24,7 @@ EVERY_RUN = {
     "KernelRenyiClassifier()",
     "RenyiClassifier()",
     "CrossFitClassifier()",
-    "RenyiSelector(n_lambdas=4)",  # fewer penalties, to be quick
+    "RenyiSelector()",
 }
 
 

@@ -284,9 +284,11 @@ def _estimates(c: Certificate) -> Iterator[ErrorRow]:
         yield estimate(LEAVE_ONE_OUT, NEW_ROWS, c.loo_error, n, c.rule)
 
 
-def estimate(name: str, covers: str, error: float, n: float, rule: str) -> ErrorRow:
-    """Return the row of an error that n rows showed, with its interval."""
-    low, high = error_interval(error, n)
+def estimate(
+    name: str, covers: str, error: float, n: float | None, rule: str = ""
+) -> ErrorRow:
+    """Return the row of an error that n rows showed, perhaps with its interval."""
+    low, high = (None, None) if n is None else error_interval(error, n)
     return ErrorRow(
         name,
         "estimate",

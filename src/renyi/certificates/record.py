@@ -39,7 +39,6 @@ WarningCode = Literal[
     "scale-free",
     "landmarks",
     "order",
-    "other",
 ]
 
 EVERY_ORDER = 0
@@ -65,15 +64,15 @@ _FIELDS: dict[str, tuple[type, ...]] = {
     "order": (int,),
     "separable": (bool, NoneType),
     "warnings": (list,),
-}
-_OPTIONAL: dict[str, tuple[type, ...]] = {
     "steps": (list,),
     "sampled_error": (*NUMBER, NoneType),
     "observed_error": (*NUMBER, NoneType),
     "warning_codes": (list,),
+    "loo_rows": (*NUMBER, NoneType),
+}
+_OPTIONAL: dict[str, tuple[type, ...]] = {
     "auc": (*NUMBER, NoneType),
     "class_scores": (list, NoneType),
-    "loo_rows": (*NUMBER, NoneType),
     "interactions": (int, NoneType),
 }
 _STEP: dict[str, tuple[type, ...]] = {
@@ -81,8 +80,8 @@ _STEP: dict[str, tuple[type, ...]] = {
     "upper": NUMBER,
     "lower": (*NUMBER, NoneType),
     "seconds": (*NUMBER, NoneType),
+    "status": (str,),
 }
-_STATUS: dict[str, tuple[type, ...]] = {"status": (str,)}
 # What a certificate of each basis must state.
 _STATED = {
     "marginals": ("majority", "one_feature"),
@@ -203,7 +202,7 @@ class Certificate:
         What kind each of the `warnings` is: "few-rows", "optimistic", "class-weight",
         "class-conditional", "sample-weight", "selected-features", "merged-bins",
         "no-left-out", "training-rows", "shared-bins", "unknown-class", "folds",
-        "scale-free", "landmarks", "order" or "other".
+        "scale-free", "landmarks" or "order".
     auc : float or None
         Two classes: lower bound on the area under the ROC curve, for every population
         with these pair counts, after any change of the classes' shares. The area is the
@@ -486,14 +485,13 @@ def _checked(data: object) -> dict[str, Any]:
     """Return a plain form with all its fields, each of the type it must have."""
     check_fields(data, _FIELDS, "certificate", _OPTIONAL)
     assert isinstance(data, dict)
-    codes = ["other"] * len(data["warnings"])
-    plain: dict[str, Any] = {"steps": [], "warning_codes": codes, **data}
+    plain: dict[str, Any] = data
     bounds = dict.fromkeys(RULES, NUMBER)
     if plain["gamma"] is None:
         bounds = {} if plain["order"] == EVERY_ORDER else {"map": NUMBER}
     check_fields(plain["bounds"], bounds, "certificate")
     for step in plain["steps"]:
-        check_fields(step, _STEP, "certificate", _STATUS)
+        check_fields(step, _STEP, "certificate")
     return plain
 
 
@@ -501,7 +499,7 @@ def _has_valid_parts(plain: Mapping[str, Any]) -> bool:
     """Return whether the words are known, and lists contain what they must."""
     codes = plain["warning_codes"]
     warnings = plain["warnings"]
-    statuses = [step["status"] for step in plain["steps"] if "status" in step]
+    statuses = [step["status"] for step in plain["steps"]]
     scores = plain.get("class_scores")
     return (
         plain["rule"] in (plain["bounds"] or ["map"])

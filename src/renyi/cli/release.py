@@ -103,10 +103,10 @@ def _summary(m: Marginals, left: Protection | None) -> list[str]:
     known = m.uncertainty
     if isinstance(known, Noise):
         budget = known.budget
-        epsilon = privacy.epsilon_of(budget.rho, _DELTA) if budget.rho else None
-        spent = f"rho {budget.rho:.4g}, which is epsilon {epsilon:.3g} at delta 1e-5"
-        if budget.epsilon is not None:
-            spent = f"epsilon {budget.epsilon:g} at delta {budget.delta:g}"
+        spent = budget.spent
+        if budget.epsilon is None and budget.rho is not None:
+            epsilon = privacy.epsilon_of(budget.rho, _DELTA)
+            spent = f"{spent}, which is epsilon {epsilon:.3g} at delta 1e-5"
         return [
             f"Every cell of every pair table has discrete Gaussian noise of scale "
             f"{known.scale:.3g}.",

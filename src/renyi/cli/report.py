@@ -21,18 +21,30 @@ _MADE = ("date", "command")  # lines of a log about the training of a model
 
 def run(args: Args, recorded: Recorded) -> None:
     """Write the page of a model, and the record behind it."""
-    page = args.out or str(page_place(Path(args.model)))
-    place = output.check_place(args, page, ENDINGS)
-    beside = output.check_place(args, str(record_place(place)))
+    places = report_places(args)
     inputs.check_time_limit(args)
     if args.rows is None:
         names = ("target", *OPTIONS)
         inputs.check_not_given(args, names, "is for --rows: leave it out")
     made = {**_log_of(args.model), "report": output.command(args.argv)}
-    made_report = _report(args, made)
-    made_report.save(place)
-    written = {"page": str(place), "record": str(beside)}
-    facts: Facts = {"summary": str(made_report), "written": written}
+    show_report(args, _report(args, made), places, recorded)
+
+
+def report_places(args: Args) -> tuple[Path, Path]:
+    """Return where the page and its record go, checked."""
+    page = args.out or str(page_place(Path(args.model)))
+    place = output.check_place(args, page, ENDINGS)
+    return place, output.check_place(args, str(record_place(place)))
+
+
+def show_report(
+    args: Args, made: Report, places: tuple[Path, Path], recorded: Recorded
+) -> None:
+    """Write the page and its record, and print a summary."""
+    page, record = places
+    made.save(page)
+    written = {"page": str(page), "record": str(record)}
+    facts: Facts = {"summary": str(made), "written": written}
     output.show(args, facts, _text, recorded)
 
 

@@ -13,7 +13,6 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from renyi.certificates.left_out import error_interval
 from renyi.encoding.encoder import Encoder
 from renyi.encoding.rows import encoded_rows
 from renyi.encoding.tuples import features_text
@@ -71,8 +70,6 @@ class KernelRenyiClassifier(TrainedClassifier):
     loo_error_ : float
         Error rate to expect on new rows, by leave-one-out. With three classes or more
         it is by ten folds if rows are few, because the calibration then decides.
-    loo_interval_ : tuple of two floats
-        Its 95 % interval.
     rho_, alpha_, form_
         The kernel and the penalty. The form "plain" counts agreements; "signed" also
         lets disagreements count against a class, as functions like parity need.
@@ -202,14 +199,6 @@ class KernelRenyiClassifier(TrainedClassifier):
     def loo_error_(self) -> float | None:
         """Error rate to expect on new rows."""
         return self.certificate_.loo_error
-
-    @property
-    def loo_interval_(self) -> tuple[float, float] | None:
-        """The 95 % interval of the error to expect."""
-        c = self.certificate_
-        if c.loo_error is None or c.loo_rows is None:
-            return None
-        return error_interval(c.loo_error, c.loo_rows)
 
     @property
     def order_shares_(self) -> dict[str, float]:

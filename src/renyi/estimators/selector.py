@@ -25,7 +25,6 @@ from renyi.estimators.classifier import (
 from renyi.fitting.settings import WEIGHING, ClassWeight, Seed
 from renyi.marginals.marginals import Marginals
 from renyi.selecting import Selection, SelectionSettings, select_counts, select_rows
-from renyi.solvers.l1inf_path import MAX_PASSES, N_LAMBDAS, RATIO, TOL
 
 Floats = NDArray[np.float64]
 
@@ -52,13 +51,12 @@ class RenyiSelector(SelectorMixin, CountsClassifier):
         are last.
     method : {"forward", "path"}, default="forward"
         Forward selection, or the path of penalties of Algorithm 1.
-    penalty : {"cv", "cv-1se"} or float, default="cv"
-        Used if neither `n_features` nor `max_error` is given. "cv" minimises the
-        held-out risk γ, over numbers of features or over penalties. "cv-1se" takes the
-        fewest features, or the largest penalty, within one standard error of that
-        minimum. From marginals alone no rows can be left out, so "cv" minimises
-        generalised cross-validation after the refit instead. A number is the λ of
-        Algorithm 1, and needs ``method="path"``.
+    penalty : "cv" or float, default="cv"
+        Used if neither `n_features` nor `max_error` is given. "cv" minimises the risk γ
+        held out by five folds, over numbers of features or over penalties. From
+        marginals alone no rows can be left out, so "cv" minimises generalised
+        cross-validation after the refit instead. A number is the λ of Algorithm 1, and
+        needs ``method="path"``.
     fit_intercept : bool, default=True
         Whether scores have an intercept without a penalty, in Algorithm 1 and in the
         refit. The paper has none: ``method="path", fit_intercept=False`` is its
@@ -79,15 +77,6 @@ class RenyiSelector(SelectorMixin, CountsClassifier):
     calibration : str or None, default="auto"
         How its scores become probabilities, see `RenyiClassifier`; None is the paper's
         form.
-    n_folds : int, default=5
-        Number of folds. They are solved to a relative duality gap of 1e-3 or `tol`,
-        whichever is larger, because only their risk matters.
-    n_lambdas, ratio, tol : default=30, 0.01, 1e-4
-        Number of penalties, the smallest as a share of the largest, and the relative
-        duality gap to reach; see `selection_path`.
-    max_passes : int, default=30,000
-        Passes over the features after which the solver gives a penalty up, with a
-        `sklearn.exceptions.ConvergenceWarning`.
     encoder : Encoder, optional
         How cells become categories.
     random_state : int, RandomState instance or None, default=0
@@ -159,11 +148,6 @@ class RenyiSelector(SelectorMixin, CountsClassifier):
         order: int = 1,
         rule: str = "map",
         calibration: str | None = "auto",
-        n_folds: int = 5,
-        n_lambdas: int = N_LAMBDAS,
-        ratio: float = RATIO,
-        tol: float = TOL,
-        max_passes: int = MAX_PASSES,
         encoder: Encoder | None = None,
         random_state: Seed = 0,
         class_weight: ClassWeight = None,
@@ -177,11 +161,6 @@ class RenyiSelector(SelectorMixin, CountsClassifier):
         self.order = order
         self.rule = rule
         self.calibration = calibration
-        self.n_folds = n_folds
-        self.n_lambdas = n_lambdas
-        self.ratio = ratio
-        self.tol = tol
-        self.max_passes = max_passes
         self.encoder = encoder
         self.random_state = random_state
         self.class_weight = class_weight

@@ -96,8 +96,6 @@ class IntegerScorecard:
         What a point adds to the score.
     threshold : int
         The least total at which the answer is the second class.
-    max_points : int
-        The most points that a category was allowed.
     before, certificate : Certificate
         Guarantees before and after rounding, for the same pair counts.
     errors : ErrorTable or None
@@ -127,7 +125,6 @@ class IntegerScorecard:
     other_points: Whole
     scale: float
     threshold: int
-    max_points: int
     before: Certificate
     certificate: Certificate
     errors: ErrorTable | None = None
@@ -352,9 +349,7 @@ def rounded(card: Scorecard, most: int, m: Marginals | None) -> IntegerScorecard
     )
     after = certify(model, m)
     threshold = int(np.floor(theta)) + 1
-    return IntegerScorecard(
-        model, own, other, scale, threshold, int(most), before, after
-    )
+    return IntegerScorecard(model, own, other, scale, threshold, before, after)
 
 
 def _moments(card: Scorecard, m: Marginals) -> tuple[integer_points.Pairs, float]:

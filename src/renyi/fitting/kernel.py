@@ -341,19 +341,10 @@ class KernelFit(Trained):
         rest = total - points.sum(axis=1, keepdims=True) - start
         return np.concatenate([points, rest, start], axis=1)
 
-    def explanation(
-        self, codes: Codes, index: pd.Index[Any] | None = None
-    ) -> pd.DataFrame:
-        """Return the points of each column, and of all interactions together."""
-        import pandas as pd
-
-        parts = self.parts(codes)
-        n, _, K = parts.shape
-        flat = parts.transpose(0, 2, 1).reshape(n, -1)
-        names: Any = [*self.encoder_.feature_names, INTERACTIONS, "intercept"]
-        if K > 1:
-            names = pd.MultiIndex.from_product([self.classes_.tolist(), names])
-        return pd.DataFrame(flat, index=index, columns=names)
+    @property
+    def part_names(self) -> list[str]:
+        """What the parts of a score are called."""
+        return [*self.encoder_.feature_names, INTERACTIONS, "intercept"]
 
 
 def contains_rows(fit: KernelFit) -> str:

@@ -137,6 +137,29 @@ class Trained:
         """Return the score above which the second class is answered."""
         return threshold_at(self.card, self.odds(prevalence))
 
+    @property
+    def part_names(self) -> list[str]:
+        """What the parts of a score are called."""
+        return [*self.encoder_.feature_names, "intercept"]
+
+    def parts(self, codes: Codes) -> Floats:
+        """Return what each part gives the scores of rows: (n, parts, 1 or K)."""
+        raise NotImplementedError
+
+    def explanation(
+        self, codes: Codes, index: pd.Index[Any] | None = None
+    ) -> pd.DataFrame:
+        """Return the points of each part of the scores; see `explain`."""
+        import pandas as pd
+
+        parts = self.parts(codes)
+        n, _, K = parts.shape
+        flat = parts.transpose(0, 2, 1).reshape(n, -1)
+        names: Any = self.part_names
+        if K > 1:
+            names = pd.MultiIndex.from_product([self.classes_.tolist(), names])
+        return pd.DataFrame(flat, index=index, columns=names)
+
     def odds(self, prevalence: float) -> float:
         """Return the odds of the second class at a prevalence by those in training."""
         majority = self.certificate_.majority
@@ -352,20 +375,6 @@ class Fit(Trained):
         n, _, K = points.shape
         start = np.broadcast_to(card.intercept, (n, 1, K))
         return np.concatenate([points, start], axis=1)
-
-    def explanation(
-        self, codes: Codes, index: pd.Index[Any] | None = None
-    ) -> pd.DataFrame:
-        """Return the points of each feature; see `RenyiClassifier.explain`."""
-        import pandas as pd
-
-        parts = self.parts(codes)
-        n, _, K = parts.shape
-        flat = parts.transpose(0, 2, 1).reshape(n, -1)
-        names: Any = [*self.encoder_.feature_names, "intercept"]
-        if K > 1:
-            names = pd.MultiIndex.from_product([self.classes_.tolist(), names])
-        return pd.DataFrame(flat, index=index, columns=names)
 
     # ---- certificate
 

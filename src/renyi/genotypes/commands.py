@@ -53,7 +53,6 @@ from renyi.genotypes.study import (
 )
 from renyi.genotypes.suffixes import CALLS, GENOTYPES, LOCO, PGS, PLINK2, POINTS
 from renyi.progress import Progress
-from renyi.report.page import ENDINGS, page_place, record_place
 from renyi.sources.files import existing
 from renyi.warnings import warn
 
@@ -519,19 +518,9 @@ def export(args: Args, recorded: Recorded) -> None:
 
 def report(args: Args, recorded: Recorded) -> None:
     """Write the page of a model, and its figures as JSON."""
-    page = args.out or str(page_place(Path(args.model)))
-    place = output.check_place(args, page, ENDINGS)
-    beside = output.check_place(args, str(record_place(place)))
+    from renyi.cli.report import report_places, show_report  # loads much else
+
+    places = report_places(args)
     made = {"report": output.command(args.argv)}
     model = GenotypeScores.load(existing(args.model))
-    page = genotype_report(model, made, args.title)
-    page.save(place)
-    written = {"page": str(place), "record": str(beside)}
-    facts: Facts = {"summary": str(page), "written": written}
-    output.show(args, facts, _report_text, recorded)
-
-
-def _report_text(facts: Facts) -> str:
-    wrote = facts["written"]
-    page = f"Wrote {wrote['page']} (open it in a browser) and {wrote['record']}"
-    return "\n".join([facts["summary"], "", page])
+    show_report(args, genotype_report(model, made, args.title), places, recorded)

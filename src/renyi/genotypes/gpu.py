@@ -98,16 +98,6 @@ class DeviceGenotypes:
                 sizes = chosen, self.n, target, words
                 _launch("gather", grid, block, width, len(block), *sizes)
 
-    @classmethod
-    def on_device(cls, data: DeviceArray, n: int) -> DeviceGenotypes:
-        """Wrap genotypes of n samples, a CuPy array (variants, `row_bytes(n)`)."""
-        self = cls.__new__(cls)
-        self.n = n
-        self.d = len(data)
-        self._pitch = row_bytes(n)
-        self._data = data
-        return self
-
     # ---- products
 
     def scores(self, points: Floats) -> Floats:

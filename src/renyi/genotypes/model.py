@@ -54,8 +54,6 @@ class GenotypeMetrics:
     """Figures of a fit on left-out samples."""
 
     method: str  # "leave-one-out", by group, or by folds
-    n_samples: int
-    n_groups: int  # that were left out one by one
     error: float  # error rate
     risk: float  # mean of (s − y)² with the estimate s of P(class 1)
     auc: float
@@ -64,7 +62,6 @@ class GenotypeMetrics:
     balanced_threshold: float  # score of the share of class 1, for equal classes
     balanced_error: float  # error rate at that threshold
     covariates_error: float | None = None  # of a fit to the covariates alone
-    covariates_risk: float | None = None
     covariates_auc: float | None = None
     residual: float = 0.0  # share of the equations that conjugate gradients left
 
@@ -388,8 +385,6 @@ def _figures(
     error, risk = _error_and_risk(fit.left_out, y)
     metrics = GenotypeMetrics(
         method=_LEFT_OUT[kind],
-        n_samples=len(y),
-        n_groups=len(y) if groups is None else int(groups.max()) + 1,
         error=error,
         risk=risk,
         auc=area,
@@ -403,11 +398,9 @@ def _figures(
         return metrics
     _, equal = np.unique(C, axis=0, return_inverse=True)
     level = _comparable(alone, y, fit.together)
-    error, risk = _error_and_risk(alone, y)
     return replace(
         metrics,
-        covariates_error=error,
-        covariates_risk=risk,
+        covariates_error=_error_and_risk(alone, y)[0],
         covariates_auc=auc(level, y, cells=equal.ravel())[0],
     )
 

@@ -8,13 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from renyi import __version__
-from renyi.certificates.error_table import (
-    ESTIMATED,
-    NEW_ROWS,
-    ErrorRow,
-    ErrorTable,
-)
-from renyi.certificates.heldout import share_interval
+from renyi.certificates.error_table import NEW_ROWS, ErrorTable, estimate
 from renyi.certificates.three_lines import UNKNOWN
 from renyi.encoding.columns import MISSING_TEXT
 from renyi.formatting import number_of
@@ -128,7 +122,7 @@ def _errors(
     """Return the first screen, and all error figures: they are few."""
     rows = []
     if error is not None:
-        rows.append(_estimate(error, samples))
+        rows.append(estimate(_LEFT_OUT, NEW_ROWS, error, samples or None))
     if shares:
         rows.append(summary.always_row(shares))
     table = ErrorTable(tuple(rows))
@@ -142,24 +136,6 @@ def _errors(
         "findings": summary.findings(table, None, ()),
         "errors": [summary.error_entry(row) for row in rows],
     }
-
-
-def _estimate(error: float, samples: float | None) -> ErrorRow:
-    """Return the error on samples that were left out, with its interval."""
-    low = None
-    high = None
-    if samples:
-        low, high = share_interval(round(error * samples), int(samples), 0.95)
-    return ErrorRow(
-        _LEFT_OUT,
-        "estimate",
-        NEW_ROWS,
-        ESTIMATED,
-        value=error,
-        low=low,
-        high=high,
-        n=samples,
-    )
 
 
 def _variants(

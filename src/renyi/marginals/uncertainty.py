@@ -196,6 +196,13 @@ class Budget:
         if not 0 <= self.exact_rows < math.inf:
             raise ValueError("the number of exact rows cannot be negative.")
 
+    @property
+    def spent(self) -> str:
+        """The budget as text, in the terms in which it was given."""
+        if self.epsilon is not None and self.delta is not None:
+            return f"epsilon {self.epsilon:g} at delta {self.delta:g}"
+        return "not known" if self.rho is None else f"rho {self.rho:.4g}"
+
     def in_parallel(self, other: Budget) -> Budget:
         """Return the budget of both releases, whose people are disjoint."""
         if self.neighbours != other.neighbours:

@@ -39,6 +39,7 @@ from renyi.fitting.kernel import KernelFit, contains_rows
 from renyi.fitting.record import Fit, of_scorecard
 from renyi.formatting import at_least, capitalised, number_of, number_of_rows
 from renyi.marginals.marginals import Marginals
+from renyi.marginals.uncertainty import Intervals, Uncertainty
 from renyi.report import summary
 from renyi.report.page import FEW, FORMAT, VERSION, Report
 from renyi.report.summary import Entry, quoted
@@ -422,9 +423,30 @@ def _data(
         "interactions": own.interactions,
         "shares": shares,
         "source": [*map(str, provenance.get("files", ()))],
-        "uncertainty": provenance.get("uncertainty"),
+        "uncertainty": None if m is None else _uncertainty(m.uncertainty),
         "certified": None if same or m is None else m.n,
     }
+
+
+def _uncertainty(known: Uncertainty | None) -> dict[str, str] | None:
+    """Return how well the counts are known, and the privacy they spent, as texts."""
+    if known is None:
+        return None
+    if isinstance(known, Intervals):
+        widest = int((known.high - known.low).max())
+        return {
+            "Counts": f"each is an interval, at most {widest:,} wide",
+            "Rows": f"{known.n_low:,} to {known.n_high:,}",
+        }
+    budget = known.budget
+    rows = number_of(budget.rows_per_person, "row")
+    facts = {
+        "Counts": f"discrete Gaussian noise of scale {known.scale:.3g} in each cell",
+        "Privacy budget": f"{budget.spent}, for {rows} a person ({budget.neighbours})",
+    }
+    if budget.exact_rows:
+        facts["Without protection"] = number_of_rows(budget.exact_rows)
+    return facts
 
 
 def _made(model: Fit | KernelFit, own: Certificate) -> dict[str, str]:

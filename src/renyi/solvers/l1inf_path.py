@@ -103,19 +103,6 @@ class LassoPath:
         columns = self.z.reshape(L, D, -1), self.intercepts.reshape(L, -1)
         return list(zip(*columns, strict=True))
 
-    def __str__(self) -> str:
-        """Return one line per penalty."""
-        head = f"{'lambda':>12} {'features':>8} {'objective':>11} {'gap':>8} passes"
-        columns = zip(
-            self.lambdas, self.active.sum(axis=1), self.objectives, self.gaps,
-            self.iterations, strict=True,
-        )  # fmt: skip
-        lines = [
-            f"{lam:12.6g} {count:8d} {value:11.6f} {gap:8.1e} {passes:6d}"
-            for lam, count, value, gap, passes in columns
-        ]
-        return "\n".join([head, *lines])
-
 
 # ---- descent on some features
 
@@ -252,7 +239,7 @@ def solve_path(
         warnings.warn(
             f"The path did not converge: {int(missed.sum())} of {L} penalties missed "
             f"the relative gap {tol:g} within {max_passes} passes (worst: "
-            f"{worst:.1e}). Increase max_passes, tol or ratio.",
+            f"{worst:.1e}). Merge or leave out columns with many rare labels.",
             ConvergenceWarning,
             stacklevel=2,
         )
