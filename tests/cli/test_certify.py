@@ -294,8 +294,6 @@ def test_minimax_of_a_file(good: Callable[..., Done]) -> None:
     assert max(map(len, done.out.splitlines())) <= 80
     told = good("minimax", name, "--target", "party", "--json").json
     assert told["upper"] == pytest.approx(result.upper)
-    assert told["looks_at"][0]["feature"] == "physician-fee-freeze"
-    assert told["looks_at"][0]["importance"] > 0
     assert (told["status"], told["method"]) == ("solved", "direct")
 
 

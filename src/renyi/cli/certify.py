@@ -43,16 +43,13 @@ from renyi.formatting import (
 )
 from renyi.marginals.file import rows_text
 from renyi.marginals.marginals import Marginals
-from renyi.robust.minimax_problem import MinimaxResult, feature_importance, minimax
+from renyi.robust.minimax_problem import MinimaxResult, minimax
 from renyi.sources.databases import is_database
 from renyi.sources.layouts import OPTIONS
 from renyi.warnings import warn
 
-_TOP = 10
 _MEAN = "the mean of the two scorecards"
 _NAME = 40
-_NOTHING = 1e-6  # an importance that is rounding
-_SHOWN = 5e-4  # an importance that is not shown as 0.000
 
 
 def run(args: Args, recorded: Recorded) -> None:
@@ -393,7 +390,7 @@ def run_verify(args: Args, recorded: Recorded) -> int:
 
 
 def run_minimax(args: Args, recorded: Recorded) -> None:
-    """Print the smallest guarantee of any rule, and what the rule looks at."""
+    """Print the smallest guarantee of any rule."""
     place = output.check_out(args, args.worst, WRITTEN)
     if place is not None and args.level == "lp":
         raise ValueError(
@@ -461,11 +458,6 @@ def minimax_facts(m: Marginals, result: MinimaxResult) -> Facts:
         "seconds": result.seconds,
         "outcomes": None if worst is None else len(worst),
         "rules": [asdict(step) for step in steps],
-        "looks_at": [
-            {"feature": str(name), "importance": float(value)}
-            for name, value in feature_importance(result.rule).items()
-            if value > _NOTHING
-        ],
         "sentence": bound_sentence(
             "this rule", where, result.upper, result.lower, best_guarantee
         ),
@@ -489,8 +481,6 @@ def minimax_text(facts: Facts) -> str:
         "",
         *table("A rule can guarantee", [Step(**step) for step in facts["rules"]]),
         "",
-        *_looks_at(facts["looks_at"]),
-        "",
         wrapped(facts["sentence"]),
     ]
     if facts.get("written"):
@@ -504,14 +494,3 @@ def minimax_text(facts: Facts) -> str:
     if facts.get("next"):
         lines += ["", f"Next: {facts['next']}   (closes the interval)"]
     return "\n".join(lines)
-
-
-def _looks_at(entries: list[Facts]) -> list[str]:
-    shown = [entry for entry in entries if entry["importance"] >= _SHOWN]
-    if not shown:
-        return ["The rule uses no column: it gives every row the same answer."]
-    lines = ["Columns the rule uses most (importance: how far they move the decision)"]
-    for entry in shown[:_TOP]:
-        name = one_line(entry["feature"], _NAME)
-        lines.append(f"  {name:<{_NAME}} {entry['importance']:.3f}")
-    return lines
