@@ -60,7 +60,7 @@ def test_weighted_rows_are_told_by_their_weight(good: Callable[..., Done]) -> No
     told = [good("fit", save(frame), *options).out]
     told.append(good("certify", "m.json", "m.renyi", "--exact").out)
     told.append(good("minimax", "m.renyi", "--level", "lp").out)
-    told += [good("hgr", "m.renyi", *more).out for more in ((), ("--matrix",))]
+    told.append(good("hgr", "m.renyi").out)
     weight = f"{0.51 * len(frame):.10g}"
     for text in told:
         assert f"{weight} units of weight" in flat(text)
@@ -387,24 +387,7 @@ def test_columns_are_ranked(good: Callable[..., Done]) -> None:
     assert max(map(len, lines)) <= 80
 
 
-def test_matrix_of_a_table_and_of_its_marginals(good: Callable[..., Done]) -> None:
-    table().to_csv("t.csv", index=False)
-    asked = ("--target", "y", "--id", "id", "--matrix")
-    told = good("hgr", "t.csv", *asked, "--json").json
-    assert told["columns"] == ["colour", "size", "length", "y"]
-    frame = table()
-    one = float(renyi.hgr(frame["colour"], frame["y"]))
-    assert told["rho"][0][3] == told["rho"][3][0] == pytest.approx(one)
-    good("marginals", "build", "t.csv", *asked[:-1], "--out", "t.renyi")
-    again = good("hgr", "t.renyi", "--matrix", "--json").json
-    assert again["rho"] == told["rho"]
-    lines = good("hgr", "votes", "--matrix").out.splitlines()
-    assert max(map(len, lines)) <= 80
-    assert lines[1].split() == [str(k) for k in range(1, 7)]
-    assert lines[2].split()[:3] == ["1", "handicapped-infants", "1.000"]
-
-
-def test_pairs_that_were_not_counted_have_no_correlation(
+def test_without_every_pair_there_is_no_bound_on_all_columns(
     good: Callable[..., Done],
 ) -> None:
     rows = table()
@@ -413,10 +396,6 @@ def test_pairs_that_were_not_counted_have_no_correlation(
         for a, b in (("colour", "y"), ("size", "y"))
     ]
     renyi.Marginals.from_tables(pairs, target="y").save("p.renyi")
-    told = good("hgr", "p.renyi", "--matrix", "--json").json
-    i, j = told["columns"].index("colour"), told["columns"].index("size")
-    assert told["rho"][i][j] is None
-    assert "–" in good("hgr", "p.renyi", "--matrix").out
     told = good("hgr", "p.renyi", "--json").json
     assert told["lower_bound"] is None
     assert [entry["name"] for entry in told["columns"]] == ["colour", "size"]

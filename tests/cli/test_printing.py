@@ -41,7 +41,6 @@ ARGV = [
     ("certify", "m.json", "m.renyi", "--level", "lp"),
     ("minimax", "t.csv", "--target", "y"),
     ("hgr", "t.csv", "--target", "y"),
-    ("hgr", "t.csv", "--target", "y", "--matrix", "--json"),
     ("select", "t.csv", "--target", "y"),
     ("marginals", "build", "t.csv", "--target", "y", "--out", f"{HOSTILE}.renyi"),
     ("marginals", "show", "m.renyi"),

@@ -40,7 +40,7 @@ COMMANDS = [
     ("certify", "m.json", "--rows", "large.csv"),
     ("minimax", "adult", "--level", "exact", "--worst", "worst.csv"),
     ("minimax", "kr-vs-kp", "--level", "lp"),
-    ("hgr", "kr-vs-kp", "--matrix"),
+    ("hgr", "kr-vs-kp"),
     ("select", "kr-vs-kp"),
     (*BUILD, "large.csv", "--target", "y", "--out", "new.renyi"),
     (*BUILD, "shop.db", "--table", "visits", "--target", "y", "--out", "new.renyi"),

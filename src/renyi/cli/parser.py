@@ -260,7 +260,6 @@ search:
 _HGR = f"""rank columns by their maximal correlation with the target
 FILE  {_SOURCE}
 --target COL
---matrix  print the correlation of every pair of columns
 --json
 {_COLUMNS}
 {_LAYOUT}
