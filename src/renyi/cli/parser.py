@@ -243,9 +243,7 @@ note:  The exit code is 0 if it is proved, 1 if not, 2 if a file is wrong. Witho
 _MINIMAX = f"""find the smallest error that any rule can guarantee
 FILE  {_SOURCE}
 --target COL
---worst FILE  write the worst population as a table ({_WRITTEN})
 --proof FILE
---spreadsheet
 --json
 search:
 --level {{auto,lp,exact}}  how far to go (default auto): an upper bound by a linear
@@ -707,7 +705,6 @@ _TYPES = {  # by option, else by the placeholder of its value
     "--perturbed-by": _whole(1),
     "--seed": _whole(0, 2**32 - 1),
     "--threshold": _whole(2),
-    "--worst": Place,
     "PROBABILITY": _value("a number between 0 and 1", lambda x: 0 < x < 1),
     "FRACTION": _value("a number from 0 to 1", lambda x: 0 <= x <= 1),
     "NUMBER": _POSITIVE,
