@@ -279,7 +279,9 @@ def test_notes_of_the_certificate_are_kept() -> None:
     m = marginals(random_joint((2, 3, 2), 2, random_state=0))
     found = bound_report(RenyiClassifier().fit_marginals(m), m, level="lp")
     assert "Note" not in str(found)
-    noted = replace(found.certificate, warnings=("the classes were weighted.",))
+    note = "the classes were weighted."
+    c = found.certificate
+    noted = replace(c, warnings=(note,), warning_codes=("class-weight",))
     again = BoundReport(noted, found.model, found.any_rule)
     assert "\n  Note: the classes were weighted.\n" in str(again)
 

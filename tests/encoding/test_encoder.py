@@ -323,7 +323,6 @@ def test_settings_of_single_columns_have_a_plain_form(settings):
     text = json.dumps(encoder.to_dict())
     again = Encoder.from_dict(json.loads(text))
     assert again == encoder and hash(again) == hash(encoder)
-    assert {"binning", "monotone"}.isdisjoint(Encoder().to_dict())
 
 
 def test_edges_of_a_column():

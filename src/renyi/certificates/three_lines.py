@@ -352,8 +352,7 @@ def _nothing_useful(table: ErrorTable, c: Certificate) -> str:
 
 def note_lines(c: Certificate) -> list[str]:
     """Return the warnings that concern the figures shown."""
-    codes = c.warning_codes or ("other",) * len(c.warnings)
-    pairs = zip(codes, c.warnings, strict=True)
+    pairs = zip(c.warning_codes, c.warnings, strict=True)
     hidden = {*_DETAILS, _INVALID}
     return [f"Note: {text}" for code, text in pairs if code not in hidden]
 

@@ -328,14 +328,8 @@ class Encoder:
         return None
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain form for JSON; without the newer settings where they are the default.
-
-        Files then stay those that earlier versions read.
-        """
+        """Plain form for JSON."""
         data = {each.name: getattr(self, each.name) for each in fields(self)}
-        for name, default in _NEWER.items():
-            if data[name] == default:
-                del data[name]
         for name, value in data.items():
             if isinstance(value, Columns):
                 data[name] = value.to_dict()
@@ -347,7 +341,7 @@ class Encoder:
     def from_dict(cls, data: PlainData) -> Encoder:
         """Return the encoder of a plain form, checked: it may be untrusted."""
         known = {each.name for each in fields(cls)}
-        if not isinstance(data, dict) or {*data, *_NEWER} != known:
+        if not isinstance(data, dict) or data.keys() != known:
             raise ValueError("the description of the encoder is not valid")
         columns = {
             key: Columns.from_dict(data[key]) for key in {"columns", "base"} & known
@@ -513,9 +507,6 @@ class Encoder:
         if self.unseen == "error":
             _check_unseen(codes, part, columns)
         return codes
-
-
-_NEWER: dict[str, Any] = {"binning": "quantile", "monotone": ()}
 
 
 def _checked_bins(bins: object) -> int | str | Named:
