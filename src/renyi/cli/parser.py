@@ -288,8 +288,7 @@ _COMPARE = f"""compare several methods, or models, on the same rows
 --target COL
 --methods NAME ...  train these (default: the quick ones)
 --models MODEL ...  compare these models, written by fit (.json)
-either --folds K  evaluate by cross-validation in K folds (default 10)
-or --test SHARE  evaluate on this share of the rows, train on the others
+--folds K  evaluate by cross-validation in K folds (default 10)
 --confidence SHARE  confidence of the bound (default 0.95)
 --seed N
 --out FILE.html  write one page with a chart
