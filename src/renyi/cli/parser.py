@@ -126,7 +126,7 @@ _NAMES = "--names A,B,…  columns, if there is no header"
 _LAYOUT = f"""
 {_SEP}
 --no-header  the first row is data: columns x1, x2, …
-{_NAMES} (or a file, one name a line)
+{_NAMES}
 """
 _COLUMNS = """
 columns:
