@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
 import scipy  # its parts are loaded when they are used
@@ -19,20 +19,15 @@ from numpy.typing import NDArray
 
 from renyi.certificates.error_table import (
     ALWAYS,
-    ANY_RULE,
     HALVES,
     HELDOUT,
     LEAVE_ONE_OUT,
-    PROVED,
     SINGLE,
     ErrorRow,
-    ErrorTable,
-    baseline,
     error_table,
 )
 from renyi.certificates.record import Certificate
 from renyi.certificates.text import ALONE
-from renyi.certification import bound_report, simple_rules
 from renyi.correlation import hgr_matrix, ranking
 from renyi.encoding.columns import Label, label_text, short
 from renyi.formatting import at_most, percent, printable, wrapped
@@ -55,7 +50,6 @@ _NARROW = 28  # characters of a name next to a map or below an axis
 _SCORE_LINE = 0.21  # inches
 _ERROR_LINE = 0.3
 _WRITTEN = 14  # most columns for which the cells of a map show figures
-_TREE = 0.12  # height of the tree, as a share of the plot
 _NAMED = 15  # most features that are named below a path
 
 
@@ -296,7 +290,7 @@ class CertificateDisplay(_Display):
 
     A dot is an estimate or a baseline. The right end of a bar is a bound or a
     guarantee. A diamond is an error rate that some population attains. Create it with
-    `from_estimator`, `from_certificate` or `from_marginals`.
+    `from_estimator` or `from_certificate`.
 
     Parameters
     ----------
@@ -340,18 +334,15 @@ class CertificateDisplay(_Display):
 
     @classmethod
     def from_estimator(cls, estimator: object, *, ax: Axes | None = None) -> Self:
-        """Plot the certificate of a fitted classifier, or the guarantee of its rule."""
+        """Plot the certificate of a fitted classifier."""
         model = _owner("certificate_", estimator)
         certificate = getattr(model, "certificate_", None)
-        if certificate is not None:
-            return cls.from_certificate(certificate, ax=ax)
-        if getattr(model, "guarantee_", None) is None:
+        if certificate is None:
             raise TypeError(
                 f"A {type(estimator).__name__} has no certificate: give a fitted "
-                "RenyiClassifier, CrossFitClassifier or MinimaxClassifier."
+                "RenyiClassifier or CrossFitClassifier."
             )
-        note = getattr(model, "note_", "")
-        return cls(_rule_rows(model), notes=[note] if note else []).plot(ax)
+        return cls.from_certificate(certificate, ax=ax)
 
     @classmethod
     def from_certificate(
@@ -363,41 +354,8 @@ class CertificateDisplay(_Display):
                 f"certificate must be a Certificate, not a "
                 f"{type(certificate).__name__}: `certify` makes one."
             )
-        return cls._of(error_table(certificate), certificate, ax)
-
-    @classmethod
-    def from_marginals(
-        cls,
-        model: object,
-        m: Marginals,
-        *,
-        level: str = "lp",
-        time_limit: float | None = None,
-        ax: Axes | None = None,
-    ) -> Self:
-        """Compute a guarantee with a solver, and compare it with that of any rule.
-
-        Parameters
-        ----------
-        model : RenyiClassifier or Scorecard
-            The model.
-        m : Marginals
-            Pair counts of the training rows, or of others.
-        level : {"lp", "exact"}
-            The method: "lp" takes seconds, "exact" may take minutes.
-        time_limit : float, optional
-            Seconds for all programs together.
-        ax : matplotlib axes, optional
-            The axes to use.
-        """
-        report = bound_report(model, m, level=level, time_limit=time_limit)
-        c = report.certificate
-        return cls._of(error_table(c, bounds=report), c, ax)
-
-    @classmethod
-    def _of(cls, table: ErrorTable, c: Certificate, ax: Axes | None) -> Self:
-        notes = c.warnings if c.doubtful else ()
-        return cls(table.rows, notes=notes).plot(ax)
+        notes = certificate.warnings if certificate.doubtful else ()
+        return cls(error_table(certificate).rows, notes=notes).plot(ax)
 
     def plot(self, ax: Axes | None = None) -> Self:
         """Plot the figures on the given axes, or on a new figure."""
@@ -481,32 +439,10 @@ class CertificateDisplay(_Display):
                 self.ax_.text(0.005, y, line.text, **style)
 
 
-class RuleModel(Protocol):
-    """A fitted estimator whose rule has a guarantee."""
-
-    guarantee_: float
-    marginals_: Marginals | None
-
-
-def _rule_rows(model: RuleModel) -> list[ErrorRow]:
-    """Return the guarantee of a fitted rule, and the baselines."""
-    result = getattr(model, "result_", None)
-    attained = getattr(result, "worst_distribution", None) is not None
-    covers = "every population with the same pairs"
-    low = result.lower if result is not None and attained else None
-    high = model.guarantee_
-    row = ErrorRow("guarantee", "guarantee", covers, PROVED, low=low, high=high)
-    if model.marginals_ is None:
-        return [row]
-    rules = simple_rules(model.marginals_)
-    return [row, *(baseline(step.name, "", step.upper) for step in rules)]
-
-
 def _group(row: ErrorRow, rows: Sequence[ErrorRow]) -> str:
     """Return the heading above a row."""
-    if row.kind == "baseline" or row.about == ANY_RULE:
-        any_rule = any(each.about == ANY_RULE for each in rows)
-        return "What any rule could guarantee" if any_rule else "Baselines"
+    if row.kind == "baseline":
+        return "Baselines"
     if row.name == LEAVE_ONE_OUT:
         return "Error to expect"
     guarantees = [each for each in rows if each.kind == "guarantee"]
@@ -516,8 +452,6 @@ def _group(row: ErrorRow, rows: Sequence[ErrorRow]) -> str:
         return f"This population, {guarantees[0].certainty}"
     if row.name in (HALVES, HELDOUT):
         return f"{row.covers[0].upper()}{row.covers[1:]}, rule {row.about}"
-    if not row.about:
-        return "Guarantee of this rule"
     return f"Guarantee of this model, rule {row.about}"
 
 
@@ -652,8 +586,7 @@ class HGRDisplay(_Display):
     """Plot the maximal correlation of every pair of columns, as a clustered map.
 
     Use it to find groups of columns that say the same. Columns are ordered by average
-    linkage of ``1 − rho``; the tree above the map shows at which distance groups join.
-    An unknown pair counts as independent in the tree.
+    linkage of ``1 − rho``, where an unknown pair counts as independent.
 
     Parameters
     ----------
@@ -670,8 +603,6 @@ class HGRDisplay(_Display):
         The tree, as in `scipy.cluster.hierarchy`.
     im_ : AxesImage
         The map.
-    tree_ : LineCollection or None
-        The tree; None if there is a single column.
     ax_, figure_
         The axes and the figure of the plot.
 
@@ -762,7 +693,6 @@ class HGRDisplay(_Display):
             ax.get_yticklabels()[place].set_fontweight("bold")
         if count <= _WRITTEN:
             self._write_cells(rho)
-        self._draw_tree()
         bar = self.figure_.colorbar(self.im_, ax=ax, shrink=0.7)
         bar.set_label("maximal correlation")
         return self
@@ -774,23 +704,3 @@ class HGRDisplay(_Display):
             text = f"{value:.2f}" if known else "?"
             colour = "black" if not known or value > 0.5 else "white"
             self.ax_.text(j, i, text, color=colour, **style)
-
-    def _draw_tree(self) -> None:
-        """Plot the tree of columns above the map."""
-        self.tree_ = None
-        if not len(self.linkage):
-            return
-        from matplotlib.collections import LineCollection
-
-        tree = scipy.cluster.hierarchy.dendrogram(self.linkage, no_plot=True)
-        # scipy puts the leaves at 5, 15, 25 …
-        lines = [
-            np.column_stack([(np.array(x) - 5) / 10, y])
-            for x, y in zip(tree["icoord"], tree["dcoord"], strict=True)
-        ]
-        above = self.ax_.inset_axes([0, 1.01, 1, _TREE])
-        self.tree_ = LineCollection(lines, colors=GREY, linewidths=0.9)
-        above.add_collection(self.tree_)
-        above.set_xlim(self.ax_.get_xlim())
-        above.set_ylim(0, max(1e-9, 1.03 * float(self.linkage[:, 2].max())))
-        above.axis("off")

@@ -185,10 +185,3 @@ def test_options_that_are_wrong(bad: Callable[..., str]) -> None:
     ]:
         assert words in bad(*fit, *options), options
     Path("p.csv").unlink()
-
-
-def test_files_of_plain_bins_have_no_new_settings(good: Callable[..., Done]) -> None:
-    people().to_csv("p.csv", index=False)
-    good("fit", "p.csv", "--target", "y", "--out", "m")
-    text = json.loads(Path("m.json").read_text("utf-8"))
-    assert "binning" not in json.dumps(text)

@@ -70,7 +70,7 @@ def test_saved_models_on_rows_they_never_saw(good, tmp_path):
     error = json.loads(good("predict", "a.json", "test.csv", "--json").out)["error"]
     assert one["error"]["value"] == error["error"] and one["note"] == ""
     both = good("compare", "train.csv", "--target", "party", "--models", "a.json",
-                "--methods", "map", "--test", "0.3")  # fmt: skip
+                "--methods", "map", "--folds", "3")  # fmt: skip
     assert "counts of its training rows" in " ".join(both.out.split())
 
 
@@ -99,7 +99,6 @@ def test_rows_of_classes_that_a_model_does_not_know_are_told_of(good):
         (("--methods", "map,tan"), "did you mean --methods map tan?"),
         (("--models", "none.json"), "none.json"),
         (("--weight", "crime"), "--weight"),
-        (("--folds", "3", "--test", "0.3"), "--test"),
         (
             ("--methods", "map", "--folds", "400"),
             "use at most 217",
@@ -121,7 +120,7 @@ def test_needs_rows_and_leaves_models_alone(good, bad):
 def test_a_model_with_the_name_of_a_method_is_not_taken_for_it(good, bad, tmp_path):
     good("fit", "votes", "--out", "m")
     (tmp_path / "m.json").rename("map")
-    asked = ("compare", "votes", "--methods", "map", "--models", "map", "--test", "0.3")
+    asked = ("compare", "votes", "--methods", "map", "--models", "map", "--folds", "3")
     found = json.loads(good(*asked, "--json").out)["entries"]
     assert {each["name"] for each in found} == {"map", "./map"}
     asked = ("compare", "votes", "--models", "map", "--target", "crime")
@@ -158,10 +157,10 @@ def test_every_source_of_rows_is_compared_alike(good):
     frame.to_parquet("t.parquet")
     good("fit", save(table(200, seed=5), "other.csv"), "--target", "y", "--id", "id",
          "--out", "m")  # fmt: skip
-    asked = ("--target", "y", "--id", "id", "--methods", "map", "tan", "--test", "0.3",
+    asked = ("--target", "y", "--id", "id", "--methods", "map", "tan", "--folds", "3",
              "--models", "m.json", "--json")  # fmt: skip
     expected = good("compare", "t.csv", *asked).json
-    assert expected["rows"] == 90 and len(expected["entries"]) == 3
+    assert expected["rows"] == 300 and len(expected["entries"]) == 3
     for names in (
         ("part-1.csv", "part-2.csv"),
         ("part-*.csv",),

@@ -118,7 +118,7 @@ def test_no_command_prints_a_python_repr(good: Callable[..., Done]) -> None:
         good("certify", "m.json", "--rows", place),
         good("verify", "m.json", "m.renyi"),
         good("minimax", "a.renyi", "--level", "lp"),
-        good("hgr", "a.renyi", "--matrix"),
+        good("hgr", "a.renyi"),
         good("select", "a.renyi", "--n-features", "2"),
         good("predict", "m.json", place, "--proba"),
         good("export", "m.json", "--points", "3"),

@@ -58,7 +58,6 @@ COMMANDS = [
     ),
     ("m.renyi", ("fit", "m.renyi", "--marginals", "--out")),
     ("m.renyi", ("select", "m.renyi", "--n-features", "2", "--out")),
-    ("t.csv", ("minimax", "t.csv", "--target", "y", "--id", "id", "--worst")),
     (
         "t.csv",
         ("marginals", "build", "--sql", "SELECT * FROM 't.csv'", "--target", "y")
@@ -158,10 +157,6 @@ BUILD, TRAIN = ("marginals", "build", *ROWS, "b.renyi"), ("fit", *ROWS, "b")
         (("fit", *ROWS, "a"), "a.json"),
         (("marginals", "merge", "m.renyi", "n.renyi", "--out", "a.renyi"), "a.renyi"),
         (("export", "m.json", "--sql", "sqlite", "--out", "a.sql"), "a.sql"),
-        (
-            ("minimax", "m.renyi", "--level", "exact", "--worst", "a.csv"),
-            "a.csv",
-        ),
         (("select", "m.renyi", "--n-features", "2", "--plot", "a.svg"), "a.svg"),
     ],
 )

@@ -41,7 +41,6 @@ ARGV = [
     ("certify", "m.json", "m.renyi", "--level", "lp"),
     ("minimax", "t.csv", "--target", "y"),
     ("hgr", "t.csv", "--target", "y"),
-    ("hgr", "t.csv", "--target", "y", "--matrix", "--json"),
     ("select", "t.csv", "--target", "y"),
     ("marginals", "build", "t.csv", "--target", "y", "--out", f"{HOSTILE}.renyi"),
     ("marginals", "show", "m.renyi"),
@@ -281,7 +280,7 @@ def test_endings_are_named_in_one_list(run: Run) -> None:
     assert suffixes.TABLES in refused
     assert suffixes.TABLES in shown
     written = either(WRITTEN)
-    for each in ("predict", "minimax"):
+    for each in ("predict", "explain"):
         assert written in " ".join(run(each, "--help").out.split())
     for ending in (*suffixes.CSV, *suffixes.PARQUET, *suffixes.ARROW):
         save(pd.DataFrame({"a": [1]}), f"t{ending}")

@@ -38,9 +38,9 @@ COMMANDS = [
     ("certify", "kr.json", "kr.renyi", "--level", "lp"),
     ("certify", "kr.json", "kr.renyi", "--exact"),
     ("certify", "m.json", "--rows", "large.csv"),
-    ("minimax", "adult", "--level", "exact", "--worst", "worst.csv"),
+    ("minimax", "adult", "--level", "exact"),
     ("minimax", "kr-vs-kp", "--level", "lp"),
-    ("hgr", "kr-vs-kp", "--matrix"),
+    ("hgr", "kr-vs-kp"),
     ("select", "kr-vs-kp"),
     (*BUILD, "large.csv", "--target", "y", "--out", "new.renyi"),
     (*BUILD, "shop.db", "--table", "visits", "--target", "y", "--out", "new.renyi"),
@@ -87,7 +87,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def tidy(folder: Path) -> None:
     """Take away what commands wrote, but for what they read."""
-    for pattern in ("new*", "n.renyi", "answers*", "worst.csv", "job*"):
+    for pattern in ("new*", "n.renyi", "answers*", "job*"):
         for path in folder.glob(pattern):
             path.unlink()
 

@@ -1,4 +1,4 @@
-"""Write the golden files of the present format versions.
+"""Write the golden files: the tests show that the code reads what it wrote.
 
 After a release, a golden file is never written again: the tests show that later code
 still reads it. Run ``python tests/golden/make.py`` only after a change of a format that

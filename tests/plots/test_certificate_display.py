@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 import renyi
-from renyi.certification import bound_report
 from renyi.formatting import at_most, percent
 from support.noisyrows import noisy
 
@@ -53,18 +52,16 @@ def test_bars_and_dots_are_the_fields_of_the_certificate(clf):
     ]
 
 
-def test_report_shows_what_is_attained(clf):
-    report = bound_report(clf, clf.marginals_, level="exact")
-    display = CertificateDisplay.from_marginals(clf, clf.marginals_, level="exact")
-    uppers = [step.upper for step in report.model]
-    others = [clf.certificate_.bounds[rule] for rule in ("renyi", "sharp")]
-    programs = [step.upper for step in report.any_rule[2:]]
-    assert bars(display) == [*uppers, *others, *programs]
+def test_steps_of_a_search_show_what_is_attained(clf):
+    c = renyi.certify(clf, clf.marginals_, level="exact")
+    display = CertificateDisplay.from_certificate(c)
+    uppers = [step.upper for step in c.steps]
+    assert len(uppers) > 1
+    assert bars(display) == [*uppers, c.bounds["renyi"], c.bounds["sharp"]]
     diamonds = [
         line.get_xdata()[0] for line in display.ax_.lines if line.get_marker() == "D"
     ]
-    lowers = [s.lower for s in (*report.model, *report.any_rule) if s.lower is not None]
-    assert diamonds == lowers and len(lowers) == 2
+    assert diamonds == [s.lower for s in c.steps if s.lower is not None] != []
     legend = [text.get_text() for text in display.ax_.get_legend().get_texts()]
     assert sorted(legend) == [
         "95 % interval",
@@ -72,8 +69,6 @@ def test_report_shows_what_is_attained(clf):
         "known or estimated",
         "some population attains it",
     ]
-    cheap = CertificateDisplay.from_marginals(clf, clf.marginals_, level="lp")
-    assert bars(cheap)[:2] == uppers[:2]
 
 
 def test_bounds_of_unseen_rows_show_their_confidence(votes):
@@ -86,20 +81,10 @@ def test_bounds_of_unseen_rows_show_their_confidence(votes):
     assert any("90 %" in text for text in texts(display))
 
 
-def test_guarantee_of_a_rule(votes):
-    X, y = votes[0].iloc[:, :4], votes[1]
-    clf = renyi.MinimaxClassifier().fit(X, y)
-    display = CertificateDisplay.from_estimator(clf)
-    assert bars(display) == [clf.guarantee_]
-    assert display.rows[0].low is None  # the program exhibits no distribution
-    exact = CertificateDisplay.from_estimator(
-        renyi.MinimaxClassifier("exact").fit(X, y)
-    )
-    assert exact.rows[0].low == pytest.approx(bars(exact)[0], abs=1e-5)
-    with pytest.raises(TypeError, match="TreeAugmentedNaiveBayes has no certificate"):
-        CertificateDisplay.from_estimator(
-            renyi.baselines.TreeAugmentedNaiveBayes().fit(X, y)
-        )
+def test_without_a_certificate_it_says_what_to_give(votes):
+    clf = renyi.MinimaxClassifier().fit(votes[0].iloc[:, :4], votes[1])
+    with pytest.raises(TypeError, match="MinimaxClassifier has no certificate: give"):
+        CertificateDisplay.from_estimator(clf)
     with pytest.raises(TypeError, match="not a dict"):
         CertificateDisplay.from_certificate({})
 

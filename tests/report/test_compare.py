@@ -125,24 +125,20 @@ def test_the_best_is_among_those_that_may_be():
 @pytest.mark.parametrize("folds", [2, 7])
 def test_folds_share_out_every_class(folds):
     truth = np.repeat(["a", "b", "c"], [50, 31, 9])
-    parts = _splits(truth, folds, None, 3)
+    parts = _splits(truth, folds, 3)
     assert sorted(np.concatenate([rows for _, rows in parts])) == list(range(90))
     for train, rows in parts:
         assert not set(train) & set(rows) and len(train) + len(rows) == 90
         for label in "abc":
             share = (truth == label).sum() / folds
             assert abs((truth[rows] == label).sum() - share) <= 1
-    assert not np.array_equal(parts[0][1], _splits(truth, folds, None, 4)[0][1])
+    assert not np.array_equal(parts[0][1], _splits(truth, folds, 4)[0][1])
 
 
-def test_share_of_test_rows():
+def test_more_folds_than_pairs_of_rows_are_refused():
     truth = np.repeat(["a", "b"], [70, 30])
-    ((train, rows),) = _splits(truth, None, 0.3, 0)
-    assert len(rows) == 30 and (truth[rows] == "b").sum() == 9 and len(train) == 70
-    with pytest.raises(ValueError, match=r"test=0.001"):
-        _splits(truth, None, 0.001, 0)
     with pytest.raises(ValueError, match=r"folds=60"):
-        _splits(truth, 60, None, 0)
+        _splits(truth, 60, 0)
 
 
 # ---- what is compared
@@ -151,7 +147,7 @@ def test_share_of_test_rows():
 def test_figures_are_those_of_models_trained_by_hand():
     X, y = noisy(240, d=4, n_classes=3)
     found = compared(["map", "logistic"], (X, y), folds=4)
-    parts = _splits(y.astype(str), 4, None, 0)
+    parts = _splits(y.astype(str), 4, 0)
     for name, make in (
         ("map", lambda: renyi.RenyiClassifier(random_state=0)),
         (
@@ -172,12 +168,12 @@ def test_figures_are_those_of_models_trained_by_hand():
     assert found.entries[0].difference is None and found.entries[0].may_be_best
 
 
-def test_every_method_is_judged_on_test_rows(votes):
+def test_every_method_is_judged_on_every_row(votes):
     X, y = votes[0].iloc[:, :6], votes[1]
-    found = compared([*KNOWN], (X, y), test=0.4)
+    found = compared([*KNOWN], (X, y), folds=2)
     assert {e.name for e in found.entries} == set(KNOWN)
     assert all(e.failure == "" for e in found.entries)
-    assert (found.rows, found.trained) == (174, 261)
+    assert found.rows == 435
     errors = [e.error.value for e in found.entries]
     assert errors == sorted(errors)
     # The rows are votes: all but the last are far better than no column at all.
@@ -189,7 +185,7 @@ def test_every_method_is_judged_on_test_rows(votes):
     assert twice.worst_case > twice.error.value and "at random" in twice.note
     for name in ("map", "sharp", "order2"):
         one = entry(found, name)
-        assert one.error.value < one.population < one.population_worst
+        assert one.error.value < one.worst_case and one.population is None
     assert set(DEFAULT) < set(KNOWN)
 
 
@@ -219,7 +215,7 @@ def test_models_are_judged_as_they_are(votes):
     c = renyi.certify(clf, X[300:], y[300:])
     assert (one.population, one.population_worst) == (c.sampled_error, c.bounds["map"])
     assert "training rows" in entry(found, "seen").note and one.note == ""
-    assert found.trained is None and found.folds is None
+    assert found.folds is None
 
 
 def test_no_bound_of_its_training_is_that_of_a_model(votes):
@@ -306,7 +302,7 @@ def test_page_in_a_browser(browser, tmp_path):
     from axe_playwright_python.sync_playwright import Axe
 
     them = named_methods(["map", "tan", "mpm", "majority"], KNOWN)
-    found = compare(them, *noisy(150, d=3), target="y", test=0.5)
+    found = compare(them, *noisy(150, d=3), target="y", folds=2)
     place = tmp_path / "compare.html"
     place.write_bytes(encoded(comparison_page(found, "Comparison", "renyi compare")))
     with opened(browser, place) as page:
@@ -322,7 +318,7 @@ def test_page_in_a_browser(browser, tmp_path):
 def test_verdict_says_what_the_rows_can_tell():
     sure = Estimate(0.1, 0.05, 0.2)
     base = {"target": "y", "classes": ("a", "b"), "rows": 9, "folds": None}
-    base |= {"trained": None, "confidence": 0.95, "seed": 0}
+    base |= {"confidence": 0.95, "seed": 0}
     base |= {"always": "a", "baseline": 0.4}
     best = Evaluation("one", "", sure, may_be_best=True)
     other = Evaluation("two", "", sure)
@@ -337,18 +333,17 @@ def test_rows_of_the_training_prove_nothing_of_a_model():
     X, y = noisy(200, d=3)
     clf = renyi.RenyiClassifier().fit(X, y)
     model = Method("m.json", "a model", clf, trained=True, X=X)
-    for how in ({"test": 0.4}, {"folds": 2}):
-        them = [*named_methods(["majority"], KNOWN), model]
-        found = compare(them, X, y, target="y", **how)
-        mine = entry(found, "m.json")
-        assert mine.population is None and mine.population_worst is None
-        assert found.entries[0] is mine
-        assert "not valid" in summary(found)
-        assert "confidence" not in summary(found)
+    them = [*named_methods(["majority"], KNOWN), model]
+    found = compare(them, X, y, target="y", folds=2)
+    mine = entry(found, "m.json")
+    assert mine.population is None and mine.population_worst is None
+    assert found.entries[0] is mine
+    assert "not valid" in summary(found)
+    assert "confidence" not in summary(found)
 
 
 def test_bounds_of_few_rows_are_named_as_such_and_not_drawn():
-    found = compared(["map", "majority"], noisy(30, d=12), test=0.5)
+    found = compared(["map", "majority"], noisy(30, d=12), folds=2)
     assert entry(found, "map").doubtful
     assert comparison_page(found, "", "").count(", of few rows") == 1
     assert not any(panel.head == "Guarantee" for panel in _panels(found))
@@ -357,7 +352,7 @@ def test_bounds_of_few_rows_are_named_as_such_and_not_drawn():
 def test_classes_that_differ_in_a_null_are_told_apart():
     X = pd.DataFrame({"a": ["u", "v", "w"] * 30})
     y = pd.Series(["k", "k\0", "k"] * 30, dtype=object)
-    found = compared(["map", "majority"], (X, y), test=0.3)
+    found = compared(["map", "majority"], (X, y), folds=3)
     assert entry(found, "map").error.value == 0.0
     assert entry(found, "majority").error.value > 0.1
     assert found.classes == ("k", "k\0")

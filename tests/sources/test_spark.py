@@ -19,6 +19,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import renyi
+import renyi.sources.spark
 from renyi.encoding.encoder import Encoder
 from renyi.marginals.marginals import Marginals
 from renyi.warnings import DataWarning
@@ -71,10 +72,11 @@ def spark() -> Any:
     return spark_session()
 
 
-def test_equals_rows_in_memory(spark: Any) -> None:
+def test_equals_rows_in_memory(spark: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(renyi.sources.spark, "FAN_IN", 2)
     large = rows(20_000)
     df = spark.createDataFrame(large).repartition(7)
-    m = Marginals.from_spark(df, "y", class_conditional=True, fan_in=2)
+    m = Marginals.from_spark(df, "y", class_conditional=True)
     assert m == Marginals.from_data(large, target="y", class_conditional=True)
     assert m.n == 20_000
 
@@ -144,8 +146,6 @@ def test_bad_data_is_one_sentence(spark: Any) -> None:
         Marginals.from_spark(df, "z")
     with pytest.raises(ValueError, match="There are no rows"):
         Marginals.from_spark(df.limit(0), "y", encoder=Encoder(numeric=()))
-    with pytest.raises(ValueError, match="fan_in must be an integer"):
-        Marginals.from_spark(df, "y", fan_in=1)
     with pytest.raises(TypeError, match="takes a DataFrame of Spark 4, not 'Table'"):
         Marginals.from_spark(rows(5), "y")
 
@@ -157,13 +157,14 @@ def test_all_row_numbers_are_named_at_once(spark: Any) -> None:
         Marginals.from_spark(df, "y")
 
 
-def test_trouble_in_one_partition(spark: Any) -> None:
+def test_trouble_in_one_partition(spark: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(renyi.sources.spark, "FAN_IN", 2)
     table = rows(400)
     weights = np.ones(400)
     weights[399] = -1.0
     df = spark.createDataFrame(table.append_column("w", pa.array(weights)))
     with pytest.raises(ValueError, match="'w'"):
-        Marginals.from_spark(df.repartition(5), "y", weight="w", fan_in=2)
+        Marginals.from_spark(df.repartition(5), "y", weight="w")
 
 
 def test_an_error_of_the_frame_itself_is_short(spark: Any) -> None:
@@ -240,7 +241,7 @@ def test_exact_after_a_worker_is_killed(spark: Any, tmp_path: Path) -> None:
 
     table = plain(3_000)
     df = spark.createDataFrame(table).repartition(3)
-    m = Marginals.from_spark(df.mapInArrow(dying, df.schema), "y", fan_in=2)
+    m = Marginals.from_spark(df.mapInArrow(dying, df.schema), "y")
     assert m == Marginals.from_data(table, target="y")
     # Profiled, counted in vain, counted again.
     assert [len(list(tmp_path.glob(f"{part}-*"))) for part in range(3)] == [2, 3, 2]

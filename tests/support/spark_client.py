@@ -23,16 +23,18 @@ from pyspark import TaskContext
 from pyspark.sql import SparkSession
 
 import renyi
+import renyi.sources.spark
 from support.spark import SETTINGS
 
 PARTS = 8
+renyi.sources.spark.FAN_IN = 3
 
 
 def connect(address: str, folder: Path) -> None:
     """Count over Spark Connect, and note the sentence that bad data gives."""
     spark = SparkSession.builder.remote(address).getOrCreate()
     df = frame(spark, folder, 3)
-    m = renyi.Marginals.from_spark(df, "y", class_conditional=True, fan_in=2)
+    m = renyi.Marginals.from_spark(df, "y", class_conditional=True)
     m.save(folder / "counted.renyi")
     try:
         renyi.Marginals.from_spark(df, "y", weight="a")
@@ -55,7 +57,7 @@ def cluster(address: str, folder: Path) -> None:
     spark = builder.getOrCreate()
     df = frame(spark, folder, PARTS)
     slow = df.mapInArrow(watched(str(folder)), df.schema)
-    renyi.Marginals.from_spark(slow, "y", fan_in=3).save(folder / "counted.renyi")
+    renyi.Marginals.from_spark(slow, "y").save(folder / "counted.renyi")
     spark.stop()
 
 

@@ -69,8 +69,6 @@ _FIELDS: dict[str, tuple[type, ...]] = {
     "observed_error": (*NUMBER, NoneType),
     "warning_codes": (list,),
     "loo_rows": (*NUMBER, NoneType),
-}
-_OPTIONAL: dict[str, tuple[type, ...]] = {
     "auc": (*NUMBER, NoneType),
     "class_scores": (list, NoneType),
     "interactions": (int, NoneType),
@@ -361,11 +359,6 @@ class Certificate:
     def to_dict(self) -> dict[str, Any]:
         """Plain form for JSON."""
         fields = {name: getattr(self, name) for name in self.__dataclass_fields__}
-        if self.auc is None:
-            del fields["auc"]
-            del fields["class_scores"]
-        if self.interactions is None:
-            del fields["interactions"]
         fields["bounds"] = dict(self.bounds)
         fields["steps"] = [asdict(step) for step in self.steps]
         return {k: list(v) if isinstance(v, tuple) else v for k, v in fields.items()}
@@ -483,7 +476,7 @@ def _restored(plain: Mapping[str, Any]) -> Certificate:
 
 def _checked(data: object) -> dict[str, Any]:
     """Return a plain form with all its fields, each of the type it must have."""
-    check_fields(data, _FIELDS, "certificate", _OPTIONAL)
+    check_fields(data, _FIELDS, "certificate")
     assert isinstance(data, dict)
     plain: dict[str, Any] = data
     bounds = dict.fromkeys(RULES, NUMBER)
@@ -500,14 +493,14 @@ def _has_valid_parts(plain: Mapping[str, Any]) -> bool:
     codes = plain["warning_codes"]
     warnings = plain["warnings"]
     statuses = [step["status"] for step in plain["steps"]]
-    scores = plain.get("class_scores")
+    scores = plain["class_scores"]
     return (
         plain["rule"] in (plain["bounds"] or ["map"])
         and plain["basis"] in _STATED
         and (plain["gamma"] is None) >= (plain["order"] == EVERY_ORDER)
         and (plain["basis"] == "rows") <= (plain["order"] == EVERY_ORDER)
         and (plain["order"] == EVERY_ORDER) <= (plain["basis"] in ("rows", "heldout"))
-        and all(plain.get(name) is not None for name in _STATED[plain["basis"]])
+        and all(plain[name] is not None for name in _STATED[plain["basis"]])
         and _is_pair(plain["majority"], LABEL)
         and _is_pair(plain["one_feature"], (str,))
         and all(isinstance(sentence, str) for sentence in warnings)
@@ -530,7 +523,7 @@ def _is_pair(value: list[object] | None, kind: tuple[type, ...]) -> bool:
 def _shares(plain: Mapping[str, Any]) -> list[object]:
     """Return all error rates of a plain form, and its AUC."""
     names = ("loo_error", "sampled_error", "observed_error", "auc", "confidence")
-    shares = [plain.get(name) for name in names]
+    shares = [plain[name] for name in names]
     shares += plain["bounds"].values()
     for step in plain["steps"]:
         shares += [step["upper"], step["lower"]]
@@ -545,10 +538,9 @@ def _is_share(number: object) -> bool:
 
 def _sizes(plain: Mapping[str, Any]) -> list[object]:
     """Return the other numbers of a plain form."""
-    names = ("gamma", "loo_risk", "n", "n_indicators", "order")
-    sizes = [plain[name] for name in names]
-    sizes += [plain.get("loo_rows"), plain.get("interactions")]
-    sizes += plain.get("class_scores") or []
+    names = ("gamma", "loo_risk", "n", "n_indicators", "order", "loo_rows")
+    sizes = [plain[name] for name in (*names, "interactions")]
+    sizes += plain["class_scores"] or []
     sizes += [step["seconds"] for step in plain["steps"]]
     return [size for size in sizes if size is not None]
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from decimal import Decimal
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -24,7 +23,7 @@ from renyi.certification import MINIMAX, bound_report, certify, simple_rules
 from renyi.cli import inputs, messages, output, predict, streams
 from renyi.cli.fit import advice_of, certificate_facts, detail, error_facts
 from renyi.cli.output import Facts, Meter, Recorded, one_line
-from renyi.cli.parser import WRITTEN, Args
+from renyi.cli.parser import Args
 from renyi.crossfitting import CrossFitSettings, check_bins, cross_fit_counts
 from renyi.encoding.columns import label_text
 from renyi.estimators import model_file
@@ -43,16 +42,13 @@ from renyi.formatting import (
 )
 from renyi.marginals.file import rows_text
 from renyi.marginals.marginals import Marginals
-from renyi.robust.minimax_problem import MinimaxResult, feature_importance, minimax
+from renyi.robust.minimax_problem import MinimaxResult, minimax
 from renyi.sources.databases import is_database
 from renyi.sources.layouts import OPTIONS
 from renyi.warnings import warn
 
-_TOP = 10
 _MEAN = "the mean of the two scorecards"
 _NAME = 40
-_NOTHING = 1e-6  # an importance that is rounding
-_SHOWN = 5e-4  # an importance that is not shown as 0.000
 
 
 def run(args: Args, recorded: Recorded) -> None:
@@ -393,13 +389,7 @@ def run_verify(args: Args, recorded: Recorded) -> int:
 
 
 def run_minimax(args: Args, recorded: Recorded) -> None:
-    """Print the smallest guarantee of any rule, and what the rule looks at."""
-    place = output.check_out(args, args.worst, WRITTEN)
-    if place is not None and args.level == "lp":
-        raise ValueError(
-            "--level lp finds no worst population to write with --worst: use "
-            "--level exact."
-        )
+    """Print the smallest guarantee of any rule."""
     output.check_out(args, args.proof, (".json",))
     m = streams.counted(args)
     inputs.check_missing_class(m, args.file)
@@ -407,31 +397,16 @@ def run_minimax(args: Args, recorded: Recorded) -> None:
         meter.search(MINIMAX)
         result = minimax(
             m,
-            method="exact" if place is not None else args.level,
+            method=args.level,
             time_limit=args.time_limit,
             progress=lambda state: meter.search(MINIMAX, state),
             random_state=args.seed or 0,
         )
     facts = minimax_facts(m, result)
-    if place is not None:
-        facts["written"] = _write_worst(place, result, args.spreadsheet)
     facts |= _proof_facts(args, m, None, result)
     if result.method == "lp" and result.status == "bounded":
         facts["next"] = output.again_with(args, "--level", "exact")
     output.show(args, facts, minimax_text, recorded)
-
-
-def _write_worst(place: Path, result: MinimaxResult, inert: bool) -> str | None:
-    """Write the worst distribution; warn if none was found."""
-    if result.worst_distribution is None:
-        warn(
-            f"{place} was not written: no distribution was found before the search "
-            "stopped. Allow more time."
-        )
-        return None
-    with output.writing(place, {}, inert) as write:
-        write(result.worst_distribution.frame())
-    return str(place)
 
 
 def minimax_facts(m: Marginals, result: MinimaxResult) -> Facts:
@@ -463,11 +438,6 @@ def minimax_facts(m: Marginals, result: MinimaxResult) -> Facts:
         "seconds": result.seconds,
         "outcomes": None if worst is None else len(worst),
         "rules": [asdict(step) for step in steps],
-        "looks_at": [
-            {"feature": str(name), "importance": float(value)}
-            for name, value in feature_importance(result.rule).items()
-            if value > _NOTHING
-        ],
         "sentence": bound_sentence(
             "this rule", where, result.upper, result.lower, best_guarantee
         ),
@@ -491,29 +461,9 @@ def minimax_text(facts: Facts) -> str:
         "",
         *table("A rule can guarantee", [Step(**step) for step in facts["rules"]]),
         "",
-        *_looks_at(facts["looks_at"]),
-        "",
         wrapped(facts["sentence"]),
     ]
-    if facts.get("written"):
-        lines.append(
-            wrapped(
-                f"Wrote {facts['written']}: the population that shows it, "
-                f"{number_of(facts['outcomes'], 'kind')} of rows with probabilities."
-            )
-        )
     lines += _proof_text(facts)
     if facts.get("next"):
         lines += ["", f"Next: {facts['next']}   (closes the interval)"]
     return "\n".join(lines)
-
-
-def _looks_at(entries: list[Facts]) -> list[str]:
-    shown = [entry for entry in entries if entry["importance"] >= _SHOWN]
-    if not shown:
-        return ["The rule uses no column: it gives every row the same answer."]
-    lines = ["Columns the rule uses most (importance: how far they move the decision)"]
-    for entry in shown[:_TOP]:
-        name = one_line(entry["feature"], _NAME)
-        lines.append(f"  {name:<{_NAME}} {entry['importance']:.3f}")
-    return lines

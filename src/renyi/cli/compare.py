@@ -66,13 +66,13 @@ def run(args: Args, recorded: Recorded) -> None:
     confidence = args.confidence or 0.95
     settings = Settings(inputs.encoder_of(args), args.seed or 0)
     known = every_method(settings)
-    folds, test = _design(args, trained, known)
+    folds = _folds(args, trained, known)
     with streams.repeatable_rows(args, settings.encoder) as opened:
         rows = _rows_and_models(args, opened, settings.encoder, trained)
     them = _renamed(rows.models, args.models, known)
-    if trained:
+    if folds is not None:
         names = known if args.methods == ["all"] else args.methods
-        names = names or _affordable(rows, 1 if folds is None else folds + 1)
+        names = names or _affordable(rows, folds + 1)
         them = [*named_methods(names, known), *them]
     with Meter() as meter:
         comparison = compare(
@@ -81,7 +81,6 @@ def run(args: Args, recorded: Recorded) -> None:
             rows.y,
             target=rows.target,
             folds=folds,
-            test=test,
             confidence=confidence,
             seed=settings.seed,
             progress=meter,
@@ -96,10 +95,8 @@ def run(args: Args, recorded: Recorded) -> None:
     output.show(args, facts, partial(_text, comparison), recorded)
 
 
-def _design(
-    args: Args, trained: bool, known: Collection[str]
-) -> tuple[int | None, float | None]:
-    """Return folds or the share of test rows, after a look at the options."""
+def _folds(args: Args, trained: bool, known: Collection[str]) -> int | None:
+    """Return the folds, None if there are models only, after a look at the options."""
     alike = "whose intervals are for rows of equal weight: leave it out"
     inputs.check_not_given(args, ["weight"], f"cannot be used with compare, {alike}")
     if args.file.endswith(MARGINALS):
@@ -111,12 +108,10 @@ def _design(
             "is for methods that are trained: leave it out with --models, or name "
             "some with --methods"
         )
-        inputs.check_not_given(args, ("folds", "test"), why)
-        return None, None
+        inputs.check_not_given(args, ["folds"], why)
+        return None
     inputs.check_separate(args, ["methods"], known)
-    if args.folds is None and args.test is None:
-        return _FOLDS, None
-    return args.folds, args.test
+    return args.folds or _FOLDS
 
 
 class _Rows(NamedTuple):
@@ -258,12 +253,8 @@ def how_evaluated(comparison: Comparison) -> str:
             "approximate, about the method rather than one model; of errors never "
             f"narrower than Clopper and Pearson's.{models}"
         )
-    trained = ""
-    if comparison.trained is not None:
-        others = number_of(comparison.trained, "other row")
-        trained = f"; methods were trained on {others}"
     return (
-        f"Evaluated on {rows}{trained}. Intervals of {sure}: of errors Clopper and "
+        f"Evaluated on {rows}. Intervals of {sure}: of errors Clopper and "
         "Pearson's, of the log loss by the t distribution, approximate."
     )
 

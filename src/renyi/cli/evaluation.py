@@ -116,8 +116,7 @@ class Comparison:
     target: str
     classes: tuple[str, ...]
     rows: int  # evaluated
-    folds: int | None  # None for test rows
-    trained: int | None  # rows, where methods were trained
+    folds: int | None  # None if there are models only
     confidence: float
     seed: int
     always: str  # the most frequent class
@@ -145,11 +144,6 @@ class Answers(NamedTuple):
     wrong: Flags
     loss: Floats | None
 
-    def of_rows(self, rows: NDArray[np.intp]) -> Answers:
-        """Return the answers to some of the rows."""
-        loss = None if self.loss is None else self.loss[rows]
-        return Answers(self.wrong[rows], loss)
-
 
 def compare(
     them: Sequence[Method],
@@ -158,20 +152,17 @@ def compare(
     *,
     target: str,
     folds: int | None = None,
-    test: float | None = None,
     confidence: float = 0.95,
     seed: int = 0,
     progress: ProgressCallback | None = None,
 ) -> Comparison:
     """Train and evaluate on the same rows.
 
-    By `folds`, or on a share `test` of the rows; with neither all rows are test rows,
-    of models only.
+    By `folds`; without, all rows are test rows, of models only.
     """
     check_share("confidence", confidence)
     truth = _texts(y)
-    splits = _splits(truth, folds, test, seed)
-    rows = np.sort(np.concatenate([test_rows for _, test_rows in splits]))
+    splits = _splits(truth, folds, seed)
     begun = time.monotonic()
     if isinstance(X, pa.Table):
         X = without_views(X)
@@ -185,66 +176,49 @@ def compare(
             method = method._replace(X=X)
         try:
             result = _evaluated(method, y, truth, splits)
-            unseen = rows if folds is None or method.trained else None
-            bounds = _bounds(method, result.model, y, unseen, confidence)
+            bounds = _bounds(method, result.model, y, confidence)
             entries[method.name] = Evaluation(
                 method.name, method.about, seconds=result.seconds, **bounds
             )
-            answers[method.name] = result.answers.of_rows(rows)
+            answers[method.name] = result.answers
         except _REASONS as error:
             reason = " ".join(with_options(error).split())
             entries[method.name] = Evaluation(method.name, method.about, failure=reason)
     if not answers:
         raise ValueError(next(iter(entries.values())).failure)
     place = np.empty(len(truth), np.intp)
-    for k, (_, test_rows) in enumerate(splits):
-        place[test_rows] = k
-    intervals = Intervals(place[rows], folds, confidence)
-    labels, counts = np.unique(truth[rows], return_counts=True)
+    for k, (_, rows) in enumerate(splits):
+        place[rows] = k
+    intervals = Intervals(place, folds, confidence)
+    labels, counts = np.unique(truth, return_counts=True)
     return Comparison(
         target=target,
-        classes=tuple(np.unique(truth).tolist()),
-        rows=len(rows),
+        classes=tuple(labels.tolist()),
+        rows=len(truth),
         folds=folds,
-        trained=len(splits[0][0]) or None,
         confidence=confidence,
         seed=seed,
         always=str(labels[counts.argmax()]),
-        baseline=float(1 - counts.max() / len(rows)),
+        baseline=float(1 - counts.max() / len(truth)),
         entries=tuple(_with_figures(answers, entries, intervals)),
     )
 
 
-def _splits(
-    truth: NDArray[Any], folds: int | None, test: float | None, seed: int
-) -> list[Split]:
+def _splits(truth: NDArray[Any], folds: int | None, seed: int) -> list[Split]:
     """Return training and test rows, one pair or as many as folds, by class."""
     n = len(truth)
-    if folds is None and test is None:
+    if folds is None:
         return [(np.empty(0, np.intp), np.arange(n))]
     order = np.random.default_rng(seed).permutation(n)
     order = order[np.argsort(truth[order], kind="stable")]
-    if folds is not None:
-        check_whole("folds", folds, 2)
-        if folds > n // 2:
-            most = f"use at most {n // 2}" if n > 3 else "give more rows"
-            raise InputError(
-                f"{{folds}} is too many for {n} rows: {most}.", folds=folds
-            )
-        dealt = np.arange(n) % folds
-        return [
-            (np.sort(order[dealt != k]), np.sort(order[dealt == k]))
-            for k in range(folds)
-        ]
-    check_share("test", test)
-    assert test is not None
-    # Rows at even distances, so that every class has its share.
-    steps = np.floor(np.arange(1, n + 1) * test) > np.floor(np.arange(n) * test)
-    if not 2 <= steps.sum() <= n - 2:
-        raise InputError(
-            f"{{test}} of {n} rows leaves too few to train or evaluate.", test=test
-        )
-    return [(np.sort(order[~steps]), np.sort(order[steps]))]
+    check_whole("folds", folds, 2)
+    if folds > n // 2:
+        most = f"use at most {n // 2}" if n > 3 else "give more rows"
+        raise InputError(f"{{folds}} is too many for {n} rows: {most}.", folds=folds)
+    dealt = np.arange(n) % folds
+    return [
+        (np.sort(order[dealt != k]), np.sort(order[dealt == k])) for k in range(folds)
+    ]
 
 
 # ---- answers and bounds
@@ -263,7 +237,7 @@ def _evaluated(
 ) -> _Result:
     """Answer rows by models that were not trained on them.
 
-    The model to use is trained on all rows after folds, else the one evaluated.
+    The model to use is trained on all rows after folds.
     """
     tests = [rows for _, rows in splits]
     if method.trained:
@@ -282,8 +256,6 @@ def _evaluated(
     )
     models = results["estimator"]
     answers = _answers(method, models, results["indices"]["test"], truth)
-    if len(splits) == 1:
-        return _Result(answers, models[0], float(results["fit_time"][0]))
     model = clone(method.estimator)
     begun = time.perf_counter()
     model.fit(method.X, y)
@@ -339,29 +311,19 @@ def _log_loss(model: Classifier, X: Rows, truth: NDArray[np.object_]) -> Floats:
 
 
 def _bounds(
-    method: Method,
-    model: Classifier,
-    y: ArrayLike,
-    rows: NDArray[np.intp] | None,
-    confidence: float,
+    method: Method, model: Classifier, y: ArrayLike, confidence: float
 ) -> dict[str, Any]:
-    """Return the bounds on a model's error: by its certificate, and by unseen rows.
+    """Return the bounds on a model's error: by its certificate, or by unseen rows.
 
     A model that was trained before is evaluated by these rows only.
     """
-    labels = np.asarray(y, object)
-    bounds = {} if method.trained else _own_bounds(model)
-    if method.trained:
-        c = certify(model, method.X, labels.tolist(), confidence=confidence)
-        if "training-rows" in c.warning_codes:
-            return {"note": SEEN}  # rows that it has seen show nothing of it
-    if rows is None or not (hasattr(model, "scorecard_") or hasattr(model, "kernel_")):
-        return bounds
-    part = take_rows(method.X, rows)
-    c = certify(model, part, labels[rows].tolist(), confidence=confidence)
-    if method.trained:
-        bounds = {"note": _unknown_classes(c)}
-    return bounds | _of_certificate(c)
+    if not method.trained:
+        return _own_bounds(model)
+    labels = np.asarray(y, object).tolist()
+    c = certify(model, method.X, labels, confidence=confidence)
+    if "training-rows" in c.warning_codes:
+        return {"note": SEEN}  # rows that it has seen show nothing of it
+    return {"note": _unknown_classes(c), **_of_certificate(c)}
 
 
 def _unknown_classes(c: Certificate) -> str:

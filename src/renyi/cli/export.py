@@ -18,7 +18,6 @@ from renyi.files import encoded, replacing
 from renyi.fitting.record import Fit
 
 _TABLES = ("csv", "md")  # of points, without a rule
-_POINTS = (*integer_card.FORMATS, *(f for f in EXPORTS if f in formats.FUNCTIONS))
 # Options of only one kind of export.
 _SQL = ("table", "label")
 _CARD = ("file", "spreadsheet")
@@ -78,7 +77,7 @@ def _format(args: Args) -> None:
 
 def _points(args: Args, recorded: Recorded) -> None:
     """Write a card of integer points, certified by pair counts."""
-    form, place = _chosen(args, _POINTS, "md")
+    form, place = _chosen(args, integer_card.FORMATS, "md")
     clf = inputs.load_model(args.model)
     m = inputs.own_marginals(args, clf)
     if m is None and len(clf.classes_) == 2:
@@ -104,10 +103,8 @@ def _points(args: Args, recorded: Recorded) -> None:
     messages.print_notes(notes)
     if form == "csv":
         _send_table(args, place, card.table())
-    elif form in integer_card.FORMATS:
-        _send(place, card.to_text(form))
     else:
-        _send(place, formats.written(card.scorecard, form))
+        _send(place, card.to_text(form))
 
 
 def _other_rule(args: Args, clf: Fit) -> list[str]:

@@ -50,7 +50,6 @@ _CLASS_NAMES = ("target", "class", "label", "y", "outcome")
 _MODEL = "MODEL must be a model written by fit (.json)"
 POINTS = ".csv"  # of a table of points
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?|\?", re.I)
-_LARGEST_NAMES = 2**24  # bytes of a file of names
 LARGE = 50_000_000  # bytes of a file whose reading is announced on a terminal
 
 
@@ -297,22 +296,10 @@ def _say_layouts(tables: Iterable[files.TableFile]) -> None:
 
 def layout_of(args: Args) -> Layout:
     """Return what the options say about text tables."""
-    names = None if args.names is None else _names_of(args.names)
+    names = None
+    if args.names is not None:
+        names = [name.strip() for name in args.names.split(",")]
     return Layout.of(args.sep, not args.no_header, names)
-
-
-def _names_of(text: str) -> list[str]:
-    """Return names with commas between them, or those of a file, one on each line."""
-    place = Path(text)
-    if not os.path.isfile(text):  # not an error for a name that is too long
-        return [name.strip() for name in text.split(",")]
-    if place.stat().st_size > _LARGEST_NAMES:
-        raise ValueError(f"--names {place} is too large: give one name on each line.")
-    try:
-        lines = place.read_text("utf-8-sig").splitlines()
-    except UnicodeDecodeError:
-        raise ValueError(f"--names {place} is not UTF-8: save it as UTF-8.") from None
-    return [line.strip() for line in lines if line.strip()]
 
 
 def encoder_of(args: Args) -> Encoder:

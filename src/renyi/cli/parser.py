@@ -126,7 +126,7 @@ _NAMES = "--names A,B,…  columns, if there is no header"
 _LAYOUT = f"""
 {_SEP}
 --no-header  the first row is data: columns x1, x2, …
-{_NAMES} (or a file, one name a line)
+{_NAMES}
 """
 _COLUMNS = """
 columns:
@@ -243,9 +243,7 @@ note:  The exit code is 0 if it is proved, 1 if not, 2 if a file is wrong. Witho
 _MINIMAX = f"""find the smallest error that any rule can guarantee
 FILE  {_SOURCE}
 --target COL
---worst FILE  write the worst population as a table ({_WRITTEN})
 --proof FILE
---spreadsheet
 --json
 search:
 --level {{auto,lp,exact}}  how far to go (default auto): an upper bound by a linear
@@ -260,7 +258,6 @@ search:
 _HGR = f"""rank columns by their maximal correlation with the target
 FILE  {_SOURCE}
 --target COL
---matrix  print the correlation of every pair of columns
 --json
 {_COLUMNS}
 {_LAYOUT}
@@ -291,8 +288,7 @@ _COMPARE = f"""compare several methods, or models, on the same rows
 --target COL
 --methods NAME ...  train these (default: the quick ones)
 --models MODEL ...  compare these models, written by fit (.json)
-either --folds K  evaluate by cross-validation in K folds (default 10)
-or --test SHARE  evaluate on this share of the rows, train on the others
+--folds K  evaluate by cross-validation in K folds (default 10)
 --confidence SHARE  confidence of the bound (default 0.95)
 --seed N
 --out FILE.html  write one page with a chart
@@ -708,7 +704,6 @@ _TYPES = {  # by option, else by the placeholder of its value
     "--perturbed-by": _whole(1),
     "--seed": _whole(0, 2**32 - 1),
     "--threshold": _whole(2),
-    "--worst": Place,
     "PROBABILITY": _value("a number between 0 and 1", lambda x: 0 < x < 1),
     "FRACTION": _value("a number from 0 to 1", lambda x: 0 <= x <= 1),
     "NUMBER": _POSITIVE,

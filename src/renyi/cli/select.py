@@ -17,7 +17,7 @@ from renyi.cli.inputs import check_not_given, with_source
 from renyi.cli.output import Facts, Recorded, one_line
 from renyi.cli.parser import SMALL, Args
 from renyi.cli.streams import CodedRows, counted
-from renyi.correlation import hgr_lower_bound, hgr_matrix, ranking
+from renyi.correlation import hgr_lower_bound, ranking
 from renyi.counting.sparse_counts import counts_bytes
 from renyi.encoding.columns import label_text
 from renyi.encoding.rows import TrainingRows, has_few_rows
@@ -46,7 +46,6 @@ _NAME_OF_TUPLE = 76
 _TOO_MANY = "–: too many categories for the number of rows to give a figure"
 _MANY_LABELS = 20
 _ROWS_PER_LABEL = 20  # with fewer, labels seem to help by chance
-_WIDE = 6  # columns of a matrix side by side
 
 
 def run(args: Args, recorded: Recorded) -> None:
@@ -303,12 +302,9 @@ def _legend(selection: Selection) -> Iterator[str]:
 
 
 def run_hgr(args: Args, recorded: Recorded) -> None:
-    """Print the maximal correlation of columns with the target, or of all pairs."""
+    """Print the maximal correlation of columns with the target."""
     m = counted(args)
-    if args.matrix:
-        output.show(args, _matrix_facts(m), _matrix_text, recorded)
-    else:
-        output.show(args, _ranking_facts(m), _ranking_text, recorded)
+    output.show(args, _ranking_facts(m), _ranking_text, recorded)
 
 
 def _ranking_facts(m: Marginals) -> Facts:
@@ -356,39 +352,3 @@ def _ranking_text(facts: Facts) -> str:
             f"together have at least {rounded_down(facts['lower_bound'], 3):.3f}."
         )
     return "\n".join([*lines, "", wrapped(text)])
-
-
-def _matrix_facts(m: Marginals) -> Facts:
-    """Return the maximal correlation of every pair of columns; None if unknown."""
-    matrix = hgr_matrix(m)
-    return {
-        "target": m.target,
-        "rows": m.n,
-        "columns": [str(name) for name in matrix.columns],
-        "rho": matrix.astype(object).where(matrix.notna(), None).to_numpy().tolist(),
-        "doubtful": has_few_rows(m.n, m.columns.sizes).tolist(),
-    }
-
-
-def _matrix_text(facts: Facts) -> str:
-    """Return the matrix as plain text, a few columns at a time, by their numbers."""
-    names = facts["columns"]
-    digits = len(str(len(facts["columns"])))
-    rows = number_of_rows(facts["rows"])
-    lines = [f"Maximal correlation of every pair of columns, from {rows}"]
-    for first in range(0, len(names), _WIDE):
-        shown = range(first, min(first + _WIDE, len(names)))
-        lines += [""] if first else []
-        head = "".join(f" {k + 1:>6}" for k in shown)
-        lines.append(f"  {'':<{digits + 31}}{head}")
-        for i, (name, row) in enumerate(zip(names, facts["rho"], strict=True)):
-            many = [facts["doubtful"][i] or other for other in facts["doubtful"]]
-            cells = [
-                "–" if rho is None or hidden else f"{rho:.3f}"
-                for rho, hidden in zip(row, many, strict=True)
-            ]
-            text = "".join(f" {cells[j]:>6}" for j in shown)
-            lines.append(f"  {i + 1:>{digits}} {one_line(name, 30):<30}{text}")
-    if any(facts["doubtful"]):
-        lines.append(_TOO_MANY)
-    return "\n".join(lines)

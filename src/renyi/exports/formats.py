@@ -17,7 +17,6 @@ TEXTS: dict[str, Callable[[Scorecard, float], str]] = {
     "python": functions.python,
     "javascript": functions.javascript,
 }
-FUNCTIONS = ("python", "javascript", "onnx")  # formats that classify rows
 BINARY = ("onnx",)
 
 

@@ -605,15 +605,13 @@ class Marginals:
         encoder: Encoder | None = None,
         class_conditional: bool = False,
         weight: str | None = None,
-        fan_in: int = 8,
     ) -> Marginals:
         """Count the pairs of a Spark DataFrame on its cluster; no row leaves it.
 
         `df` is a frame of Spark 4, classic or Connect. It is read twice if columns of
         integers or floats need bins, and once with a fitted `encoder`: cache a frame
-        that is expensive or random. The workers need the same version of renyi. They
-        merge the counts of `fan_in` partitions at a time. Other parameters are as in
-        `from_file`.
+        that is expensive or random. The workers need the same version of renyi. Other
+        parameters are as in `from_file`.
 
         >>> import renyi
         >>> df = spark.read.table("visits")  # doctest: +SKIP
@@ -621,7 +619,7 @@ class Marginals:
         """
         from renyi.sources import spark
 
-        return spark.marginals(df, target, encoder, class_conditional, weight, fan_in)
+        return spark.marginals(df, target, encoder, class_conditional, weight)
 
     # ---- validation
 

@@ -26,8 +26,8 @@ with ``v(x) ≥ p(x, y)``, which is used for more than four classes. The multipl
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from functools import cached_property, reduce
-from typing import TYPE_CHECKING, Any, Literal
+from functools import cached_property
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -65,9 +65,6 @@ from renyi.robust.pairwise_program import (
 )
 from renyi.solvers.programs import IMPOSSIBLE, Program, solve
 from renyi.validation import check_choice, check_positive, check_time_limit
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 METHODS = ("auto", "lp", "exact")
 Method = Literal["lp", "direct", "cutting planes"]
@@ -540,81 +537,3 @@ def _planes(
     late = state.status == "optimal" and deadline.passed
     best = best._replace(status="stopped" if late else state.status)
     return best, exhibited(ambiguity, state.outcomes, state.p), "cutting planes"
-
-
-# ---- which features a rule looks at most
-
-
-def feature_importance(rule: MinimaxRule) -> pd.Series:
-    """Return the importance of every feature of a minimax rule, the largest first.
-
-    Only differences between the classes in λ_y(x) = Σ_t a_t(x_{S_t} [, y]) matter. So
-    tables without the target drop out, as does the mean over the classes of the others.
-    The columns are taken as independent, with their frequencies. The effect of a
-    feature is then the mean over the other feature of a pair, and the two share the
-    rest. Importance is the square root of the feature's part of the variance. At a cell
-    of probability 0, whose multiplier may be arbitrarily large, a class counts as 1
-    above the smallest.
-
-    >>> import renyi
-    >>> m = renyi.Marginals.from_data(*renyi.datasets.load("votes"))
-    >>> feature_importance(renyi.minimax(m, method="lp").rule).index[0]
-    'physician-fee-freeze'
-    """
-    import pandas as pd
-
-    ambiguity = rule.ambiguity
-    weights = _frequencies(rule)
-    effects = [np.zeros((len(w), ambiguity.n_classes)) for w in weights]
-    shared = np.zeros(len(weights))
-    for table, cells in ambiguity.split(rule.multiplier):
-        if not table.with_target:
-            continue
-        rest = _differences(cells, table.probabilities)
-        each = [weights[i] for i in table.features]
-        means = [_main_effect(rest, each, axis) for axis in range(len(each))]
-        for i, mean in zip(table.features, means, strict=True):
-            effects[i] += mean
-        if len(each) > 1:  # what no feature has alone belongs to all of them
-            flat = rest.reshape(-1, rest.shape[-1])
-            joint = reduce(np.outer, each)
-            alone = sum(_variance(e, w) for e, w in zip(means, each, strict=True))
-            part = max(0.0, _variance(flat, joint.ravel()) - alone) / len(each)
-            shared[list(table.features)] += part
-    parts = [_variance(e, w) for e, w in zip(effects, weights, strict=True)]
-    values = np.sqrt(np.array(parts) + shared)
-    importance = pd.Series(values, list(ambiguity.columns.names), name="importance")
-    return importance.sort_values(ascending=False, kind="stable")
-
-
-def _frequencies(rule: MinimaxRule) -> list[Floats]:
-    """Return the probabilities of the categories of each feature."""
-    frequencies: dict[int, Floats] = {}
-    for table in rule.ambiguity.tables:
-        for axis, i in enumerate(table.features):
-            others = tuple(k for k in range(table.probabilities.ndim) if k != axis)
-            frequencies.setdefault(i, table.probabilities.sum(axis=others))
-    return [frequencies[i] for i in range(len(frequencies))]
-
-
-def _differences(a: Floats, p: Floats) -> Floats:
-    """Return a less its mean over the classes, the last axis; 0 at impossible cells."""
-    possible = p > 0
-    least = np.where(possible, a, np.inf).min(axis=-1, keepdims=True)
-    some = np.isfinite(least)
-    least = np.where(some, least, 0.0)
-    a = np.where(possible, a, np.minimum(a, least + 1))
-    return np.asarray(np.where(some, a - a.mean(axis=-1, keepdims=True), 0.0))
-
-
-def _main_effect(rest: Floats, weights: list[Floats], axis: int) -> Floats:
-    """Return the mean over the other features of a table: (categories, classes)."""
-    for k in range(len(weights) - 1, -1, -1):
-        if k != axis:
-            rest = np.tensordot(weights[k], rest, (0, k))
-    return rest
-
-
-def _variance(values: Floats, weights: Floats) -> float:
-    """Return the variance over the categories, averaged over the classes."""
-    return float(weights @ ((values - weights @ values) ** 2).mean(axis=1))

@@ -1,8 +1,8 @@
 """Marginals of a Spark DataFrame, counted where the rows are.
 
 A worker counts a partition and sends its counts, never rows. Workers merge what
-`fan_in` partitions sent, then `fan_in` of these, then once more; the driver merges what
-is left, one message for every ``fan_in ** 3`` partitions. Where columns are still to be
+`FAN_IN` partitions sent, then `FAN_IN` of these, then once more; the driver merges what
+is left, one message for every ``FAN_IN ** 3`` partitions. Where columns are still to be
 binned, a `ColumnProfile` of each goes the same way first. Spark uses the result of
 one attempt of a task only, and counts are integers: an executor that dies changes
 nothing.
@@ -36,6 +36,7 @@ State = TypeVar("State", ColumnProfile, PairCounter)
 # What a worker sends: the number of its partition, which of the specs it followed, and
 # what it found or why it could not.
 _MESSAGE = "part long, which long, state binary, error string"
+FAN_IN = 8  # partitions whose counts are merged at a time
 _LEVELS = 3
 _INSTALL = (
     "install renyi {renyi}, pyarrow {pyarrow} and numpy {numpy} for Python {Python} on "
@@ -50,29 +51,26 @@ def marginals(
     encoder: Encoder | None = None,
     class_conditional: bool = False,
     weight: str | None = None,
-    fan_in: int = 8,
 ) -> Marginals:
     """Count the pairs of a DataFrame's columns; see `Marginals.from_spark`."""
     if not hasattr(df, "mapInArrow"):
         raise TypeError(
             f"from_spark takes a DataFrame of Spark 4, not {type(df).__name__!r}."
         )
-    if not isinstance(fan_in, int) or fan_in < 2:
-        raise ValueError(f"fan_in must be an integer of at least 2, not {fan_in!r}.")
     with _spark_errors("read the columns of this frame"):
         schema = df.limit(0).toArrow().schema
     spec = CountSpec.of(schema, target, encoder, class_conditional, weight)
     _check_workers(df.sparkSession)
     if spec.undecided:  # each column travels in a separate message
         alone = [spec.only([name]) for name in spec.undecided]
-        profiles = _reduced(df, schema.names, ColumnProfile, alone, fan_in)
+        profiles = _reduced(df, schema.names, ColumnProfile, alone)
         spec = ColumnProfile.of_columns(spec, profiles).decided(spec)
-    (counter,) = _reduced(df, schema.names, PairCounter, [spec], fan_in)
+    (counter,) = _reduced(df, schema.names, PairCounter, [spec])
     return counter.finish()
 
 
 def _reduced(
-    df: Any, names: list[str], kind: type[State], specs: list[CountSpec], fan_in: int
+    df: Any, names: list[str], kind: type[State], specs: list[CountSpec]
 ) -> list[State]:
     """Return what all partitions hold together, spec by spec."""
     texts = [json.dumps(spec.to_dict()) for spec in specs]
@@ -84,7 +82,7 @@ def _reduced(
         yield from counted(kind, texts, expected, named)
 
     def merge(table: pa.Table) -> pa.Table:
-        return pa.Table.from_batches([merged(kind, texts, fan_in, table)])
+        return pa.Table.from_batches([merged(kind, texts, FAN_IN, table)])
 
     with _spark_errors("count this frame"):
         # By position: names may hold dots, or differ by case only.
@@ -92,7 +90,7 @@ def _reduced(
         chosen = (aliases[name] for name in wanted)
         sent = df.toDF(*aliases.values()).select(*chosen).mapInArrow(count, _MESSAGE)
         for _ in range(_LEVELS):
-            group = (sent["part"] / fan_in).cast("long")
+            group = (sent["part"] / FAN_IN).cast("long")
             sent = sent.groupBy("which", group).applyInArrow(merge, _MESSAGE)
         rows = sent.collect()
     totals = [kind(spec) for spec in specs]
