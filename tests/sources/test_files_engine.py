@@ -17,6 +17,7 @@ import pytest
 
 import renyi
 from renyi.sources import csv, duckdb, files, run
+from support import roads
 from support.repeats import covering
 
 Marginals = renyi.Marginals
@@ -317,6 +318,19 @@ def test_only_columns_in_a_condition_are_handed_over(table: pa.Table) -> None:
     where = "Year > 3 AND lower(region) = 'north'"
     names = duckdb.mentioned_columns(where, table.schema.names)
     assert names == ["year", "Region"]
+
+
+@pytest.mark.parametrize("name", ["integers above 2**63", "integers above 2**64"])
+@pytest.mark.parametrize("ending", [".csv", ".parquet", ".arrow"])
+def test_long_integers_are_the_same_by_each_way_of_reading(
+    name: str, ending: str, tmp_path: Path
+) -> None:
+    table = roads.CASES[name].table
+    path = roads.write(table, tmp_path / f"t{ending}")
+    expected = Marginals.from_data(table, target="y")
+    assert Marginals.from_data(files.read_table(path), target="y") == expected
+    for asked in ({"where": f"many >= {2**63}"}, {"sql": "FROM data"}):
+        assert Marginals.from_file(path, target="y", **asked) == expected
 
 
 # ---- conditions on cells of CSV files, as renyi reads them

@@ -14,6 +14,7 @@ is that rule: it sees a column piece by piece, and keeps just what the rule need
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -45,7 +46,10 @@ from renyi.warnings import warn
 Floats = NDArray[np.float64]
 Array = Any  # of pyarrow, which has no types
 
+LONG_INTEGER = pa.decimal128(38, 0)  # holds integers of more than 64 bits
+
 _INTEGER = r"^[+-]?\d+$"
+_READ_INTEGER = r"^-?\d{1,38}$"  # one that Arrow reads, if need be as a decimal
 _NUMBER = r"^[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$"
 _CODE = r"^[+-]?0\d"  # leading zeros: a code
 _COMMA = r"^[+-]?(\d+,\d+|\d{1,3}(,\d{3})+)$"  # a decimal comma, or thousands
@@ -226,8 +230,9 @@ def labels(dictionary: Array, text: str, missing: frozenset[str]) -> list[Label]
     if text == "figures":
         dictionary = numeric_labels(dictionary)
     elif text in ("integers", "numbers"):
-        kind = pa.int64() if text == "integers" else pa.float64()
-        dictionary = without(dictionary, missing).cast(kind)
+        known = without(dictionary, missing)
+        whole = text == "integers"
+        dictionary = whole_numbers(known) if whole else known.cast(pa.float64())
     values = [plain_label(value) for value in entries(dictionary)]
     return [None if label_text(label) in missing else label for label in values]
 
@@ -261,6 +266,14 @@ def numeric_labels(texts: Array) -> Array:
 
 
 # ---- numbers
+
+
+def whole_numbers(texts: Array) -> Array:
+    """Return texts of integers as integers, decimals if 64 bits are too few."""
+    for kind in (pa.int64(), pa.uint64()):
+        with suppress(pa.ArrowInvalid):
+            return texts.cast(kind)
+    return texts.cast(LONG_INTEGER)
 
 
 def numbers(
@@ -320,6 +333,7 @@ class TextKind:
         self.known = 0  # cells that are not missing
         self.codes = False  # cells with leading zeros
         self.integers = self.numbers = True
+        self.long = False  # are some integers beyond 64 bits with a sign
         self.whole_figures = True  # are the numbers among the cells all integers
         self.figures: set[str] = set()  # some of the numbers
         self.words: set[str] = set()  # some of the others
@@ -370,13 +384,14 @@ class TextKind:
             return  # nothing makes it anything but words, without warning
         leading = pc.match_substring_regex(texts, _CODE)
         self.codes = self.codes or pc.any(leading).as_py()
-        self.integers = self.integers and _reads(texts, _INTEGER, pa.int64())
+        self.integers = self.integers and _all_match(texts, _READ_INTEGER)
         if self.integers:
+            self.long = self.long or whole_numbers(texts).type != pa.int64()
             self.figures = _some(self.figures, texts, MAX_INTEGER_LABELS)
             return
         matches = pc.match_substring_regex(texts, _NUMBER)
         figures = texts.filter(matches)
-        self.whole_figures = self.whole_figures and _reads(figures, _INTEGER)
+        self.whole_figures = self.whole_figures and _all_match(figures, _INTEGER)
         self.figures = _some(self.figures, figures, MAX_INTEGER_LABELS)
         places = np.flatnonzero(~matches.to_numpy(zero_copy_only=False))
         if len(places):
@@ -392,6 +407,7 @@ class TextKind:
         self.codes |= other.codes
         self.integers &= other.integers
         self.numbers &= other.numbers
+        self.long |= other.long
         self.whole_figures &= other.whole_figures
         both = sorted(self.figures | other.figures)
         self.figures = set(both[: MAX_INTEGER_LABELS + 1])
@@ -418,7 +434,7 @@ class TextKind:
         if self.integers:
             return "integers"
         if self.whole_figures and self.word_cells == 0:
-            return "words"  # integers of too many digits
+            return "words"  # integers with a plus sign, or of too many digits
         return "numbers" if self.numbers and self.figures else "words"
 
     def warn(self, column: str) -> None:
@@ -464,17 +480,12 @@ def _some(known: set[str], texts: Array, most: int) -> set[str]:
     return known if len(known) > most else known | {*texts[: most + 1].to_pylist()}
 
 
-def _reads(texts: Array, pattern: str, kind: pa.DataType | None = None) -> bool:
-    """Whether all texts match a pattern, and can be read as a type."""
+def _all_match(texts: Array, pattern: str) -> bool:
+    """Whether all texts match a pattern."""
     for some in (texts[:_FEW], texts):  # most columns of labels show it at once
         matches = pc.match_substring_regex(some, pattern)
         if not pc.all(matches, min_count=0).as_py():
             return False
-    try:
-        if kind is not None:
-            texts.cast(kind)
-    except pa.ArrowInvalid:  # more digits than an integer holds
-        return False
     return True
 
 
@@ -521,7 +532,8 @@ def typed(
     if text_kind.name == "words":
         return column
     try:
-        return cells.cast(pa.int64() if text_kind.name == "integers" else pa.float64())
+        whole = text_kind.name == "integers"
+        return whole_numbers(cells) if whole else cells.cast(pa.float64())
     except pa.ArrowInvalid:  # a number that Arrow does not read
         return column
 

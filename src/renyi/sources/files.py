@@ -28,6 +28,7 @@ import pyarrow.compute as pc
 
 from renyi.counting.compiled import in_threads
 from renyi.encoding.arrow import (
+    LONG_INTEGER,
     TextKind,
     plain_array,
     requested_floats,
@@ -680,9 +681,6 @@ def _text_kinds(
     return kinds
 
 
-_TYPES = {"integers": pa.int64(), "numbers": pa.float64(), "words": pa.string()}
-
-
 def _whole_types(
     tables: Sequence[TableFile], columns: list[str], missing: frozenset[str]
 ) -> dict[str, pa.DataType]:
@@ -700,8 +698,15 @@ def _whole_types(
     types = {}
     for name, kind in kinds.items():
         stopped = kind.name == "words" and first[name].name != "words"
-        types[name] = _TYPES[first[name].name if stopped else kind.name]
+        types[name] = _type_of(first[name] if stopped else kind)
     return types
+
+
+def _type_of(kind: TextKind) -> pa.DataType:
+    """Return the type that a column of text has in SQL."""
+    if kind.name == "integers":
+        return LONG_INTEGER if kind.long else pa.int64()
+    return pa.float64() if kind.name == "numbers" else pa.string()
 
 
 def query(sql: str, missing: frozenset[str], files: Sequence[TableFile] = ()) -> Source:
