@@ -63,6 +63,7 @@ _READ = (
     *(pa.types.is_decimal, pa.types.is_date, pa.types.is_time, pa.types.is_timestamp),
     pa.types.is_null,
 )
+_NUMERIC = (pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal)
 _FEW = 64
 _MOST_WORDS = 2
 _ROWS = 2**14  # that are looked at at once: their texts stay in cache
@@ -79,7 +80,7 @@ class ColumnTypeError(TypeError):
 
 def check_type(name: str, kind: pa.DataType) -> None:
     """Raise an error that names a column whose type renyi does not read."""
-    inner = kind.value_type if pa.types.is_dictionary(kind) else kind
+    inner = plain_type(kind)
     zoned = pa.types.is_timestamp(inner) and inner.tz is not None
     if zoned or not any(is_kind(inner) for is_kind in _READ):
         raise ColumnTypeError(
@@ -105,6 +106,11 @@ def check_moments(name: str, values: Array) -> None:
             f"Column {name!r} has dates outside the years 1 to 9999 ({kind}): correct "
             "them, or cast them to text."
         )
+
+
+def plain_type(kind: pa.DataType) -> pa.DataType:
+    """Return the type of the cells of a column, which may be a dictionary."""
+    return kind.value_type if pa.types.is_dictionary(kind) else kind
 
 
 def plain_array(column: Array) -> Array:
@@ -248,6 +254,32 @@ def without(texts: Array, missing: frozenset[str]) -> Array:
     """Return text with null for what means missing."""
     gone = pc.is_in(texts, pa.array(sorted(missing), pa.string()))
     return pc.if_else(gone, pa.scalar(None, pa.string()), texts)
+
+
+def null_missing(cells: Array, missing: frozenset[str]) -> Array:
+    """Return cells of any type but dictionaries with null for what means missing.
+
+    Numbers are compared by value, and NaN means missing; others by their texts.
+    """
+    kind = cells.type
+    if any(is_kind(kind) for is_kind in _NUMERIC):
+        values = as_floats(cells).to_numpy(zero_copy_only=False)
+        gone = pa.array(np.isnan(without_missing(values, missing)))
+    else:
+        texts = _label_texts(cells)
+        gone = pc.is_in(texts, pa.array(sorted(missing), texts.type))
+    return pc.if_else(gone, pa.scalar(None, kind), cells)
+
+
+def _label_texts(cells: Array) -> Array:
+    """Return text, truths, dates or times as texts; others are null."""
+    kind = cells.type
+    if pa.types.is_boolean(kind):
+        return pc.if_else(cells, "True", "False")
+    zoned = pa.types.is_timestamp(kind) and kind.tz is not None
+    if zoned or not any(is_kind(kind) for is_kind in _READ):
+        return pa.nulls(len(cells), pa.string())
+    return time_texts(cells) if pa.types.is_temporal(kind) else plain_array(cells)
 
 
 def number_text(text: str) -> str:

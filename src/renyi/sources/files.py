@@ -30,7 +30,9 @@ from renyi.counting.compiled import in_threads
 from renyi.encoding.arrow import (
     LONG_INTEGER,
     TextKind,
+    null_missing,
     plain_array,
+    plain_type,
     requested_floats,
     typed,
     without,
@@ -767,9 +769,10 @@ def _stream(
     read = columns or tables[0].schema.names[:1]
     source = _rows(tables, read)
     schema = _promoted(tables, columns)
+    types = dict(zip(schema.names, map(plain_type, schema.types), strict=True))
     if isinstance(tables[0], CsvFile):
         types = _whole_types(tables, columns, missing)
-        schema = pa.schema([(name, types[name]) for name in columns])
+    schema = pa.schema([(name, types[name]) for name in columns])
     whole = schema if number is None else schema.append(pa.field(number, pa.int64()))
 
     def batches() -> Iterator[pa.RecordBatch]:
@@ -787,13 +790,19 @@ def _stream(
 
 
 def _read_as(field: pa.Field, column: pa.Array, missing: frozenset[str]) -> pa.Array:
-    """Return text of CSV files as a type, what means missing as null; others as is."""
-    if column.type != csv.TEXT:
-        return column.cast(field.type)
+    """Return cells as a type, what means missing as null."""
     coded = pa.types.is_dictionary(column.type)
-    texts = without(column.dictionary if coded else column, missing)
+    cells = column.dictionary if coded else column
+    if column.type == csv.TEXT:
+        cells = _cast_texts(field, without(cells, missing))
+    cells = null_missing(cells, missing)
+    return (cells.take(column.indices) if coded else cells).cast(field.type)
+
+
+def _cast_texts(field: pa.Field, texts: pa.Array) -> pa.Array:
+    """Return texts as a type; the first that is none of it is named."""
     try:
-        cells = texts.cast(field.type)
+        return texts.cast(field.type)
     except pa.ArrowInvalid as error:
         word = re.search(r"'.*'", str(error))
         raise ValueError(
@@ -801,4 +810,3 @@ def _read_as(field: pa.Field, column: pa.Array, missing: frozenset[str]) -> pa.A
             f"{word[0] if word else 'others':.60} later: correct the cell, or read the "
             "files in a query (--sql), by read_csv with the types you want."
         ) from None
-    return cells.take(column.indices) if coded else cells
