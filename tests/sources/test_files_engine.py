@@ -421,3 +421,19 @@ def test_a_column_that_stops_being_numeric_is_an_error_that_names_the_cell(
         Marginals.from_file(path, target="y", columns=["a"], where="x > 2")
     # Columns that the condition does not mention are read as without it.
     assert Marginals.from_file(path, target="y", where="a = 'a'").n == 251
+
+
+@pytest.mark.parametrize(
+    ("first", "late"),
+    [
+        *(("", "0x5"), ("", "007"), ("", "9" * 39)),
+        *((".5", "0x5"), (".5", "007"), (".5", "inf")),
+    ],
+)
+def test_what_is_not_a_number_to_renyi_is_none_in_a_condition(
+    first: str, late: str, tmp_path: Path
+) -> None:
+    x = [str(k % 4) + first for k in range(500)] + [late]
+    path = wide_rows(x, tmp_path / "t.csv")
+    with pytest.raises(ValueError, match=f"Column 'x' .* holds '{late}' later"):
+        Marginals.from_file(path, target="y", columns=["a"], where="x > 2")

@@ -521,6 +521,19 @@ def _all_match(texts: Array, pattern: str) -> bool:
     return True
 
 
+def first_word(texts: Array, whole: bool) -> str | None:
+    """Return the first text that is not a number, or not a whole one; None if all are.
+
+    Arrow reads more as numbers, such as 0x5.
+    """
+    numbers = pc.match_substring_regex(texts, _READ_INTEGER if whole else _NUMBER)
+    if not whole:
+        numbers = pc.or_(numbers, pc.is_in(texts, pa.array(_NOT_A_NUMBER)))
+    codes = pc.match_substring_regex(texts, _CODE)
+    words = texts.filter(pc.or_(pc.invert(numbers), codes))
+    return words[0].as_py() if len(words) else None
+
+
 # ---- whole columns of CSV files
 
 

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import glob
 import os
-import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from pathlib import Path
@@ -30,6 +29,7 @@ from renyi.counting.compiled import in_threads
 from renyi.encoding.arrow import (
     LONG_INTEGER,
     TextKind,
+    first_word,
     null_missing,
     plain_array,
     plain_type,
@@ -801,12 +801,13 @@ def _read_as(field: pa.Field, column: pa.Array, missing: frozenset[str]) -> pa.A
 
 def _cast_texts(field: pa.Field, texts: pa.Array) -> pa.Array:
     """Return texts as a type; the first that is none of it is named."""
-    try:
-        return texts.cast(field.type)
-    except pa.ArrowInvalid as error:
-        word = re.search(r"'.*'", str(error))
+    if field.type in _TEXTS:
+        return texts
+    word = first_word(texts, not pa.types.is_floating(field.type))
+    if word is not None:
         raise ValueError(
             f"Column {field.name!r} begins as numbers ({field.type}) but holds "
-            f"{word[0] if word else 'others':.60} later: correct the cell, or read the "
-            "files in a query (--sql), by read_csv with the types you want."
-        ) from None
+            f"{word!r:.60} later: correct the cell, or read the files in a query "
+            "(--sql), by read_csv with the types you want."
+        )
+    return texts.cast(field.type)
