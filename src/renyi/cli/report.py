@@ -14,6 +14,7 @@ from renyi.fitting.kernel import KernelFit
 from renyi.report.build import report
 from renyi.report.page import ENDINGS, Report, page_place, record_place
 from renyi.selection import selection_path
+from renyi.sources.files import existing
 from renyi.sources.layouts import OPTIONS
 
 _MADE = ("date", "command")  # lines of a log about the training of a model
@@ -21,7 +22,7 @@ _MADE = ("date", "command")  # lines of a log about the training of a model
 
 def run(args: Args, recorded: Recorded) -> None:
     """Write the page of a model, and the record behind it."""
-    page = args.out or str(page_place(Path(args.model)))
+    page = args.out or str(page_place(existing(args.model)))
     place = output.check_place(args, page, ENDINGS)
     beside = output.check_place(args, str(record_place(place)))
     inputs.check_time_limit(args)

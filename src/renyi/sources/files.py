@@ -76,6 +76,8 @@ def existing(path: str | os.PathLike[str], others: Iterable[str] = ()) -> Path:
 
     `others` are names that would have been understood too, to suggest one of them.
     """
+    if not os.fspath(path):
+        raise ValueError("The name of a file is empty: name a file.")
     place = Path(path)
     if place.is_file():
         return place
@@ -145,7 +147,7 @@ def is_searched(path: str | os.PathLike[str]) -> bool:
     """Whether a name stands for the files of a folder, or those that match it."""
     place = Path(path)
     name = os.fspath(path)
-    if databases.is_address(name):  # which may end in ?host=…
+    if not name or databases.is_address(name):  # which may end in ?host=…
         return False
     return place.is_dir() or (glob.has_magic(name) and not place.is_file())
 
