@@ -239,6 +239,11 @@ CASES: dict[str, Case] = {
         weight="w",
         mentions=r"The weights add up to \d.*e\+301",
     ),
+    "weights below 1e-300": Case(
+        _table({"word": _cycle("a", "b"), "w": _cycle(1e-300)}),
+        weight="w",
+        mentions=r"The weights add up to .*e-299, less than 1e-150: scale them up",
+    ),
     "negative weight": Case(
         _table({"word": _cycle("a", "b"), "w": [-1.0, *_cycle(1.0, n=N - 1)]}),
         weight="w",
