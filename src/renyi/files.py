@@ -21,14 +21,18 @@ import re
 import secrets
 import shutil
 import zipfile
+import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import IO, Any, NamedTuple
+from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from renyi.limits import check_memory
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 # Types of plain values in a file.
 NUMBER: tuple[type, ...] = (int, float)
@@ -85,6 +89,47 @@ def valid(path: Place) -> Iterator[None]:
     except (TypeError, ValueError, OverflowError) as error:
         reason = str(error).rstrip(".")
         raise ValueError(f"{path} is not valid: {reason}.") from None
+
+
+# ---- small tables of text
+
+
+def text_cells(path: Place, skip_spaces: bool = False) -> pd.DataFrame:
+    """Return the cells of a small CSV file as texts; an error names the file.
+
+    Spaces before a cell are kept unless they are to be skipped.
+    """
+    import pandas as pd  # which reading of models can spare
+
+    try:
+        return pd.read_csv(
+            path,
+            dtype=str,
+            keep_default_na=False,
+            encoding="utf-8-sig",
+            skipinitialspace=skip_spaces,
+        )
+    except UnicodeDecodeError:
+        problem = "is not UTF-8: save the file as UTF-8."
+    except pd.errors.EmptyDataError:
+        problem = "is empty: take a copy that contains a table."
+    except pd.errors.ParserError as error:
+        problem = _parser_problem(first_line(error))
+    except (OSError, EOFError, zlib.error, ValueError) as error:
+        raise ValueError(unreadable(Path(path), error, "cannot be read")) from None
+    raise ValueError(f"{path} {problem}")
+
+
+def _parser_problem(message: str) -> str:
+    """Return what follows the name of a file in which pandas found no table."""
+    ragged = re.search(r"Expected (\d+) fields in line (\d+), saw (\d+)", message)
+    if ragged is None:
+        return "cannot be read as CSV: check its quotes."
+    width, line, cells = ragged.groups()
+    return (
+        f"has {cells} cells in line {line}, where the lines above have {width}: "
+        "correct the line, or quote cells that contain ','."
+    )
 
 
 # ---- JSON documents

@@ -24,8 +24,13 @@ WIDTH = 80
 HIDDEN = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]"
 )
-# Cells that a spreadsheet would evaluate as a formula; numbers do not match.
-_FORMULA = re.compile(r"[=@\t\r].|[+-](?![\d.]+(e[+-]?\d+)?$).", re.I | re.S)
+# Cells that a spreadsheet would evaluate as a formula; numbers do not match. It may
+# drop blanks before them, and take full-width characters for plain ones.
+_FORMULA = re.compile(
+    r"[\t\r].|[\s\u200b-\u200d\u2060\ufeff]*"
+    r"([=@\uff1d\uff20].|[+\-\uff0b\uff0d](?![\d.]+(e[+-]?\d+)?$).)",
+    re.I | re.S,
+)
 
 
 def at_most(share: float, digits: int = 2) -> str:

@@ -37,6 +37,7 @@ from renyi.encoding.columns import (
 )
 from renyi.encoding.encoder import Encoder
 from renyi.encoding.rules import MISSING_CODES, label_levels
+from renyi.files import text_cells
 from renyi.solvers.calibration import MARGIN
 from renyi.validation import InputError, is_number
 
@@ -83,13 +84,7 @@ def read_points(path: str | os.PathLike[str]) -> pd.DataFrame:
             f"{path} is larger than {_LARGEST:,} bytes: a table of points has one "
             "row for each category."
         )
-    try:
-        return pd.read_csv(path, dtype=str, keep_default_na=False, encoding="utf-8-sig")
-    except (ValueError, pd.errors.ParserError) as error:
-        why = str(error).splitlines()[0].rstrip(".")
-        raise ValueError(
-            f"{path} cannot be read as a table of points: {why}."
-        ) from None
+    return text_cells(path)
 
 
 def read_table(

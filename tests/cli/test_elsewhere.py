@@ -112,6 +112,9 @@ def test_what_a_saved_scorecard_does_not_know(
     assert "does not store the shares of the classes" in message
     message = bad("certify", "card.json", "m.renyi", "--threshold", "1")
     assert "--threshold is for tables of points (.csv): leave it out." in message
+    Path("bytes.csv").write_bytes(b"\x80\x81")
+    message = bad("certify", "bytes.csv", "m.renyi")
+    assert message.count("bytes.csv") == 1 and "is not UTF-8" in message
     message = bad("certify", "card.json", "m.renyi", "--out", "x.json")
     assert "--out is for --halves and for tables of points (.csv)" in message
     with pytest.raises(ValueError, match=r"load it with Scorecard\.load"):

@@ -116,6 +116,9 @@ def test_bad_input(good: Callable[..., Done], bad: Callable[..., str]) -> None:
     assert "--sql" in bad("export", "m.json")
     assert "'oracle'" in bad("export", "m.json", "--sql", "oracle")
     assert "no file 'n.json'" in bad("export", "n.json", "--sql", "duckdb")
+    for name in ("", "clinic.", ".visits"):
+        told = bad("export", "m.json", "--sql", "duckdb", "--table", name)
+        assert f"name of a table, {name!r}, has an empty part" in told
     given = ("--sql", "duckdb", "--out", "score.txt")
     assert "score.txt must end in .sql" in bad("export", "m.json", *given)
 

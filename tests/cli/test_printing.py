@@ -19,7 +19,7 @@ import pytest
 from renyi.certificates.text import few_rows
 from renyi.cli import main, output
 from renyi.cli.parser import WRITTEN
-from renyi.formatting import HIDDEN, either, printable
+from renyi.formatting import HIDDEN, csv_text, either, printable
 from renyi.sources import suffixes
 from support.commandline import Done, Run, process, save
 
@@ -197,6 +197,28 @@ def test_formulas_are_labels_unless_told_otherwise(
     known = ["'=cmd()", "'@sum", "'-2+3", "-5", "+1e3", "-", "plain"]
     assert inert["'=id"].tolist()[:7] == known
     assert set(inert["prediction"]) <= {"'=1+1", "no"}
+
+
+@pytest.mark.parametrize(
+    "blank", ["", " ", "  ", "\t", "\r", "\n", "\xa0", "\u3000", "\ufeff", "\u200b"]
+)
+def test_formulas_behind_blanks_are_formulas(blank: str) -> None:
+    formulas = [
+        "=1+1",
+        "@sum",
+        "-2+3",
+        "\uff1d1+1",
+        "\uff20sum",
+        "\uff0b1+1",
+        "\uff0dA1",
+    ]
+    others = ["plain", "1=1", "a -2+3", "-5", "+1e3", "="]
+    frame = pd.DataFrame({"x": [blank + cell for cell in formulas + others]})
+    text = csv_text(frame, inert=True)
+    _, *records = csv.reader(io.StringIO(text, newline=""))
+    quoted = [cell.startswith("'") for (cell,) in records]
+    after = blank in ("\t", "\r")  # a cell that begins so is one in any case
+    assert quoted == [True] * len(formulas) + [after] * len(others)
 
 
 @pytest.mark.parametrize("more", [(), ("--spreadsheet",)])

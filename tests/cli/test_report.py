@@ -54,6 +54,7 @@ def test_what_cannot_be_is_refused_in_words(
     assert "--time-limit" in bad("report", model, "--time-limit", "9")
     assert "--target" in bad("report", model, "--target", "y")
     assert "nothing.json" in bad("report", "nothing.json")
+    assert "The name of a file is empty" in bad("report", "")
     Path("m.renyi").unlink()
     assert "--path" in bad("report", model, "--path")
     assert "m.renyi" in bad("report", model, "--exact")

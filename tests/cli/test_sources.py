@@ -62,6 +62,8 @@ def shop() -> pd.DataFrame:
         (("t.csv", "--sql", "COPY data TO 'made.csv'"), "must be one SELECT"),
         (("--sql", "CREATE TABLE t (a int); FROM t"), "must be one SELECT"),
         (("none", "--where", "size = 1"), "There is no file 'none'"),
+        (("",), "The name of a file is empty"),
+        (("t.csv", ""), "The name of a file is empty"),
     ],
 )
 def test_bad_sources(

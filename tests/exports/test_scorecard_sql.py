@@ -384,6 +384,8 @@ def test_which_class(duck: Any) -> None:
         two.to_sql("oracle")
     with pytest.raises(ValueError, match="give no label"):
         two.to_sql("duckdb", "no", table="t")
+    with pytest.raises(ValueError, match="has an empty part"):
+        two.to_sql("duckdb", table=())
 
 
 @pytest.mark.parametrize("old", ["renyi_score", "renyi_prediction"])

@@ -268,9 +268,10 @@ def test_files(tmp_path):
         card.scores(card.encoder.transform(X))[:, 0], total(X)
     )
     hostile = {
-        b"": "No columns",
-        b"feature,category,points\na,b,1\na,c,2,3,4\n": "Expected 3 fields in line",
-        b"\xff\xfe\x00": "cannot be read as a table of points",
+        b"": "points.csv is empty: take",
+        b"feature,category,points\na,b,1\na,c,2,3,4\n": "has 5 cells in line 3, where",
+        b'feature,category,points\na,b,"1\n': "points.csv cannot be read as CSV: check",
+        b"\xff\xfe\x00": "points.csv is not UTF-8",
         b"x" * (2**25 + 1): "is larger than",
     }
     for content, reason in hostile.items():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import gzip
 import sys
 from itertools import product
@@ -17,6 +18,7 @@ import pytest
 
 import renyi
 from renyi.sources import csv, duckdb, files, run
+from support import roads
 from support.repeats import covering
 
 Marginals = renyi.Marginals
@@ -319,6 +321,19 @@ def test_only_columns_in_a_condition_are_handed_over(table: pa.Table) -> None:
     assert names == ["year", "Region"]
 
 
+@pytest.mark.parametrize("name", ["integers above 2**63", "integers above 2**64"])
+@pytest.mark.parametrize("ending", [".csv", ".parquet", ".arrow"])
+def test_long_integers_are_the_same_by_each_way_of_reading(
+    name: str, ending: str, tmp_path: Path
+) -> None:
+    table = roads.CASES[name].table
+    path = roads.write(table, tmp_path / f"t{ending}")
+    expected = Marginals.from_data(table, target="y")
+    assert Marginals.from_data(files.read_table(path), target="y") == expected
+    for asked in ({"where": f"many >= {2**63}"}, {"sql": "FROM data"}):
+        assert Marginals.from_file(path, target="y", **asked) == expected
+
+
 # ---- conditions on cells of CSV files, as renyi reads them
 
 
@@ -354,6 +369,49 @@ def test_what_means_missing_is_null(tmp_path: Path) -> None:
     assert m.n == 149
 
 
+@pytest.mark.parametrize("ending", [".csv", ".parquet", ".arrow"])
+@pytest.mark.parametrize(
+    ("where", "count"),
+    [
+        *(("k < 2", 200), ("k IS NULL", 100), ("real IS NULL", 200), ("real > 1", 100)),
+        *(("long = 7", 100), ("long IS NULL", 100), ("word IS NULL", 200)),
+        *(("flag IS NULL", 200), ("day IS NULL", 100), ("large IS NULL", 200)),
+        *(("coded IS NULL", 100), ("code IS NULL", 100)),
+    ],
+)
+def test_what_means_missing_is_null_in_files_of_each_format(
+    where: str, count: int, ending: str, tmp_path: Path
+) -> None:
+    rows = 400
+    days = [datetime.date(2020, 1, 1 + k) for k in range(4)]
+    cells = {
+        "k": [-9, 0, 1, 5],
+        "real": [-9.0, 0.5, None, 2.5],
+        "long": pa.array([-9, 7, 2**53, 1], pa.int64()),
+        "word": ["?", "a", "-9", "b"],
+        "large": pa.array(["?", "a", None, "b"], pa.large_string()),
+        "coded": pa.array([-9, 3, 4, 5]).dictionary_encode(),
+        "code": pa.array(["?", "a", "b", "c"]).dictionary_encode(),
+        "flag": [True, None, False, True],
+        "day": days,
+    }
+    table = pa.table({name: pa.array(column) for name, column in cells.items()})
+    table = pa.concat_tables([table] * (rows // 4)).unify_dictionaries()
+    table = table.append_column("y", pa.array(["p", "q", "q", "p"] * (rows // 4)))
+    path = roads.write(table, tmp_path / f"t{ending}")
+    encoder = renyi.Encoder(missing=("?", "", -9, "2020-01-02", "False"))
+    m = Marginals.from_file(path, target="y", where=where, encoder=encoder)
+    assert m.n == count
+
+
+@pytest.mark.parametrize("ending", [".parquet", ".arrow"])
+def test_not_a_number_is_null(ending: str, tmp_path: Path) -> None:
+    table = pa.table({"a": [np.nan, 1.5, 2.5, None] * 50, "y": ["p", "q"] * 100})
+    path = roads.write(table, tmp_path / f"t{ending}")
+    assert Marginals.from_file(path, target="y", where="a > 2").n == 50
+    assert Marginals.from_file(path, target="y", where="a IS NULL").n == 100
+
+
 def test_a_column_that_stops_being_numeric_is_an_error_that_names_the_cell(
     tmp_path: Path,
 ) -> None:
@@ -363,3 +421,19 @@ def test_a_column_that_stops_being_numeric_is_an_error_that_names_the_cell(
         Marginals.from_file(path, target="y", columns=["a"], where="x > 2")
     # Columns that the condition does not mention are read as without it.
     assert Marginals.from_file(path, target="y", where="a = 'a'").n == 251
+
+
+@pytest.mark.parametrize(
+    ("first", "late"),
+    [
+        *(("", "0x5"), ("", "007"), ("", "9" * 39)),
+        *((".5", "0x5"), (".5", "007"), (".5", "inf")),
+    ],
+)
+def test_what_is_not_a_number_to_renyi_is_none_in_a_condition(
+    first: str, late: str, tmp_path: Path
+) -> None:
+    x = [str(k % 4) + first for k in range(500)] + [late]
+    path = wide_rows(x, tmp_path / "t.csv")
+    with pytest.raises(ValueError, match=f"Column 'x' .* holds '{late}' later"):
+        Marginals.from_file(path, target="y", columns=["a"], where="x > 2")

@@ -306,3 +306,21 @@ def test_noise_moves_every_kind_of_mark():
     rules = Rules(1, 10, 3)
     assert rules.ends("<10", "It") == (0, 12)
     assert rules.ends("≤10", "It") == (0, 13)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"", "t.csv is empty: take a copy"),
+        (b"\x80\x81", "t.csv is not UTF-8: save the file as UTF-8"),
+        ("a,y,n\n1,2,3\n".encode("utf-16"), "t.csv is not UTF-8"),
+        (b"a,y,n\n1,2,3\n1,2,3,4\n", "t.csv has 4 cells in line 3, where .* have 3"),
+        (b'a,y,n\n1,2,"3\n', "t.csv cannot be read as CSV: check its quotes"),
+    ],
+)
+def test_a_file_that_is_no_table_is_named(tmp_path, content, message):
+    path = tmp_path / "t.csv"
+    path.write_bytes(content)
+    with pytest.raises(ValueError, match=message) as raised:
+        read_csv(path)
+    assert str(raised.value).count("t.csv") == 1

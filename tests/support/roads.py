@@ -80,7 +80,13 @@ def _days(count: int, n: int = N) -> list[datetime.datetime]:
     return _cycle(*days, n=n)
 
 
+def _wide(cells: Sequence[int]) -> pa.Array:
+    """Return integers that 64 bits need not hold."""
+    return pa.array(map(decimal.Decimal, cells), pa.decimal128(38, 0))
+
+
 _SIZES = [decimal.Decimal(k) / 4 for k in range(40)]
+_SQUARES = [k * k % 97 for k in range(N - 1)]
 _RNG = np.random.default_rng(0)
 
 CASES: dict[str, Case] = {
@@ -160,6 +166,26 @@ CASES: dict[str, Case] = {
             )
         },
     ),
+    "integers above 2**63": Case(
+        _table(
+            {
+                "few": pa.array(_cycle(2**63 + 1, 5, None, 2**64 - 1), pa.uint64()),
+                "many": pa.array([2**63 + k % 30 for k in range(N)], pa.uint64()),
+                "one": pa.array([2**63 + 1, *_SQUARES], pa.uint64()),
+            }
+        ),
+        categories={"few": (5, 2**63 + 1, 2**64 - 1, None)},
+    ),
+    "integers above 2**64": Case(
+        _table(
+            {
+                "few": _wide(_cycle(10**25, -(10**25) - 1, 3)),
+                "many": _wide([10**25 + k % 30 for k in range(N)]),
+                "one": _wide([10**25, *_SQUARES]),
+            }
+        ),
+        categories={"few": (-(10**25) - 1, 3, 10**25)},
+    ),
     "dates": Case(
         _table(
             {
@@ -212,6 +238,11 @@ CASES: dict[str, Case] = {
         _table({"word": _cycle("a", "b"), "w": _cycle(1e300)}),
         weight="w",
         mentions=r"The weights add up to \d.*e\+301",
+    ),
+    "weights below 1e-300": Case(
+        _table({"word": _cycle("a", "b"), "w": _cycle(1e-300)}),
+        weight="w",
+        mentions=r"The weights add up to .*e-299, less than 1e-150: scale them up",
     ),
     "negative weight": Case(
         _table({"word": _cycle("a", "b"), "w": [-1.0, *_cycle(1.0, n=N - 1)]}),
@@ -426,7 +457,9 @@ def _cast(kinds: Mapping[Callable[[Any], bool], pa.DataType]) -> Any:
         for j, column in enumerate(table.schema):
             for holds, kind in kinds.items():
                 if holds(column.type):
-                    table = table.set_column(j, column.name, table[j].cast(kind))
+                    table = table.set_column(
+                        j, column.name, table[j].cast(kind, safe=False)
+                    )
         return table
 
     return replaced
@@ -456,6 +489,8 @@ def _names(table: pa.Table) -> Any:
 
 _AS_INTEGERS = _cast({pa.types.is_boolean: pa.int64()})
 _ENGINE = "the engine has no such table"
+_AS_REALS = _cast({pa.types.is_decimal: pa.float64(), pa.types.is_uint64: pa.float64()})
+_NO_LONG_INTEGERS = Instead("numeric is read as floats", _AS_REALS)
 _NO_MOMENTS = Instead("SQLite has no moments: texts", _offset_texts)
 
 CANNOT: dict[tuple[str, str], Instead] = {
@@ -483,9 +518,14 @@ CANNOT: dict[tuple[str, str], Instead] = {
     ("sqlite", "boolean target"): Instead("SQLite has no booleans", _AS_INTEGERS),
     ("sqlite", "dates"): _NO_MOMENTS,
     ("sqlite", "moments"): _NO_MOMENTS,
+    ("sqlite", "integers above 2**63"): Instead(_ENGINE, error=lambda: OverflowError),
+    ("sqlite", "integers above 2**64"): Instead("reals in SQLite", _AS_REALS),
+    ("postgres", "integers above 2**63"): _NO_LONG_INTEGERS,
+    ("postgres", "integers above 2**64"): _NO_LONG_INTEGERS,
     ("sqlite", "decimals"): Instead(
         "SQLite has no decimals: reals", _cast({pa.types.is_decimal: pa.float64()})
     ),
+    ("spark", "integers above 2**63"): Instead(_ENGINE, error=lambda: TypeError),
     ("spark", "moments"): Instead(
         "Spark's moments have a zone", error=lambda: TypeError
     ),

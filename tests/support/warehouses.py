@@ -29,6 +29,7 @@ _POSTGRES = {
     pa.string(): "text",
     pa.large_string(): "text",
     pa.int64(): "bigint",
+    pa.uint64(): "numeric(20)",
     pa.float32(): "real",
     pa.float64(): "double precision",
     pa.bool_(): "boolean",

@@ -123,8 +123,8 @@ def load_model(path: str, what: str = _MODEL) -> Fit:
 
 def load_table(path: str, m: Marginals, threshold: float | None) -> Fit:
     """Read a table of points as a model; pair counts name its classes."""
+    table = read_points(files.existing(path))
     with naming(path):
-        table = read_points(files.existing(path))
         card = Scorecard.from_model(table, m, threshold=threshold or 0.0)
     return of_scorecard(card)
 

@@ -14,6 +14,7 @@ from renyi.fitting.kernel import KernelFit
 from renyi.report.build import report
 from renyi.report.page import ENDINGS, Report, page_place, record_place
 from renyi.selection import selection_path
+from renyi.sources.files import existing
 from renyi.sources.layouts import OPTIONS
 
 _MADE = ("date", "command")  # lines of a log about the training of a model
@@ -32,7 +33,7 @@ def run(args: Args, recorded: Recorded) -> None:
 
 def report_places(args: Args) -> tuple[Path, Path]:
     """Return where the page and its record go, checked."""
-    page = args.out or str(page_place(Path(args.model)))
+    page = args.out or str(page_place(existing(args.model)))
     place = output.check_place(args, page, ENDINGS)
     return place, output.check_place(args, str(record_place(place)))
 

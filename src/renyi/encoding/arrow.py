@@ -14,6 +14,7 @@ is that rule: it sees a column piece by piece, and keeps just what the rule need
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -45,7 +46,10 @@ from renyi.warnings import warn
 Floats = NDArray[np.float64]
 Array = Any  # of pyarrow, which has no types
 
+LONG_INTEGER = pa.decimal128(38, 0)  # holds integers of more than 64 bits
+
 _INTEGER = r"^[+-]?\d+$"
+_READ_INTEGER = r"^-?\d{1,38}$"  # one that Arrow reads, if need be as a decimal
 _NUMBER = r"^[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$"
 _CODE = r"^[+-]?0\d"  # leading zeros: a code
 _COMMA = r"^[+-]?(\d+,\d+|\d{1,3}(,\d{3})+)$"  # a decimal comma, or thousands
@@ -59,6 +63,7 @@ _READ = (
     *(pa.types.is_decimal, pa.types.is_date, pa.types.is_time, pa.types.is_timestamp),
     pa.types.is_null,
 )
+_NUMERIC = (pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal)
 _FEW = 64
 _MOST_WORDS = 2
 _ROWS = 2**14  # that are looked at at once: their texts stay in cache
@@ -75,7 +80,7 @@ class ColumnTypeError(TypeError):
 
 def check_type(name: str, kind: pa.DataType) -> None:
     """Raise an error that names a column whose type renyi does not read."""
-    inner = kind.value_type if pa.types.is_dictionary(kind) else kind
+    inner = plain_type(kind)
     zoned = pa.types.is_timestamp(inner) and inner.tz is not None
     if zoned or not any(is_kind(inner) for is_kind in _READ):
         raise ColumnTypeError(
@@ -101,6 +106,11 @@ def check_moments(name: str, values: Array) -> None:
             f"Column {name!r} has dates outside the years 1 to 9999 ({kind}): correct "
             "them, or cast them to text."
         )
+
+
+def plain_type(kind: pa.DataType) -> pa.DataType:
+    """Return the type of the cells of a column, which may be a dictionary."""
+    return kind.value_type if pa.types.is_dictionary(kind) else kind
 
 
 def plain_array(column: Array) -> Array:
@@ -226,8 +236,9 @@ def labels(dictionary: Array, text: str, missing: frozenset[str]) -> list[Label]
     if text == "figures":
         dictionary = numeric_labels(dictionary)
     elif text in ("integers", "numbers"):
-        kind = pa.int64() if text == "integers" else pa.float64()
-        dictionary = without(dictionary, missing).cast(kind)
+        known = without(dictionary, missing)
+        whole = text == "integers"
+        dictionary = whole_numbers(known) if whole else known.cast(pa.float64())
     values = [plain_label(value) for value in entries(dictionary)]
     return [None if label_text(label) in missing else label for label in values]
 
@@ -243,6 +254,32 @@ def without(texts: Array, missing: frozenset[str]) -> Array:
     """Return text with null for what means missing."""
     gone = pc.is_in(texts, pa.array(sorted(missing), pa.string()))
     return pc.if_else(gone, pa.scalar(None, pa.string()), texts)
+
+
+def null_missing(cells: Array, missing: frozenset[str]) -> Array:
+    """Return cells of any type but dictionaries with null for what means missing.
+
+    Numbers are compared by value, and NaN means missing; others by their texts.
+    """
+    kind = cells.type
+    if any(is_kind(kind) for is_kind in _NUMERIC):
+        values = as_floats(cells).to_numpy(zero_copy_only=False)
+        gone = pa.array(np.isnan(without_missing(values, missing)))
+    else:
+        texts = _label_texts(cells)
+        gone = pc.is_in(texts, pa.array(sorted(missing), texts.type))
+    return pc.if_else(gone, pa.scalar(None, kind), cells)
+
+
+def _label_texts(cells: Array) -> Array:
+    """Return text, truths, dates or times as texts; others are null."""
+    kind = cells.type
+    if pa.types.is_boolean(kind):
+        return pc.if_else(cells, "True", "False")
+    zoned = pa.types.is_timestamp(kind) and kind.tz is not None
+    if zoned or not any(is_kind(kind) for is_kind in _READ):
+        return pa.nulls(len(cells), pa.string())
+    return time_texts(cells) if pa.types.is_temporal(kind) else plain_array(cells)
 
 
 def number_text(text: str) -> str:
@@ -261,6 +298,14 @@ def numeric_labels(texts: Array) -> Array:
 
 
 # ---- numbers
+
+
+def whole_numbers(texts: Array) -> Array:
+    """Return texts of integers as integers, decimals if 64 bits are too few."""
+    for kind in (pa.int64(), pa.uint64()):
+        with suppress(pa.ArrowInvalid):
+            return texts.cast(kind)
+    return texts.cast(LONG_INTEGER)
 
 
 def numbers(
@@ -320,6 +365,7 @@ class TextKind:
         self.known = 0  # cells that are not missing
         self.codes = False  # cells with leading zeros
         self.integers = self.numbers = True
+        self.long = False  # are some integers beyond 64 bits with a sign
         self.whole_figures = True  # are the numbers among the cells all integers
         self.figures: set[str] = set()  # some of the numbers
         self.words: set[str] = set()  # some of the others
@@ -370,13 +416,14 @@ class TextKind:
             return  # nothing makes it anything but words, without warning
         leading = pc.match_substring_regex(texts, _CODE)
         self.codes = self.codes or pc.any(leading).as_py()
-        self.integers = self.integers and _reads(texts, _INTEGER, pa.int64())
+        self.integers = self.integers and _all_match(texts, _READ_INTEGER)
         if self.integers:
+            self.long = self.long or whole_numbers(texts).type != pa.int64()
             self.figures = _some(self.figures, texts, MAX_INTEGER_LABELS)
             return
         matches = pc.match_substring_regex(texts, _NUMBER)
         figures = texts.filter(matches)
-        self.whole_figures = self.whole_figures and _reads(figures, _INTEGER)
+        self.whole_figures = self.whole_figures and _all_match(figures, _INTEGER)
         self.figures = _some(self.figures, figures, MAX_INTEGER_LABELS)
         places = np.flatnonzero(~matches.to_numpy(zero_copy_only=False))
         if len(places):
@@ -392,6 +439,7 @@ class TextKind:
         self.codes |= other.codes
         self.integers &= other.integers
         self.numbers &= other.numbers
+        self.long |= other.long
         self.whole_figures &= other.whole_figures
         both = sorted(self.figures | other.figures)
         self.figures = set(both[: MAX_INTEGER_LABELS + 1])
@@ -418,7 +466,7 @@ class TextKind:
         if self.integers:
             return "integers"
         if self.whole_figures and self.word_cells == 0:
-            return "words"  # integers of too many digits
+            return "words"  # integers with a plus sign, or of too many digits
         return "numbers" if self.numbers and self.figures else "words"
 
     def warn(self, column: str) -> None:
@@ -464,18 +512,26 @@ def _some(known: set[str], texts: Array, most: int) -> set[str]:
     return known if len(known) > most else known | {*texts[: most + 1].to_pylist()}
 
 
-def _reads(texts: Array, pattern: str, kind: pa.DataType | None = None) -> bool:
-    """Whether all texts match a pattern, and can be read as a type."""
+def _all_match(texts: Array, pattern: str) -> bool:
+    """Whether all texts match a pattern."""
     for some in (texts[:_FEW], texts):  # most columns of labels show it at once
         matches = pc.match_substring_regex(some, pattern)
         if not pc.all(matches, min_count=0).as_py():
             return False
-    try:
-        if kind is not None:
-            texts.cast(kind)
-    except pa.ArrowInvalid:  # more digits than an integer holds
-        return False
     return True
+
+
+def first_word(texts: Array, whole: bool) -> str | None:
+    """Return the first text that is not a number, or not a whole one; None if all are.
+
+    Arrow reads more as numbers, such as 0x5.
+    """
+    numbers = pc.match_substring_regex(texts, _READ_INTEGER if whole else _NUMBER)
+    if not whole:
+        numbers = pc.or_(numbers, pc.is_in(texts, pa.array(_NOT_A_NUMBER)))
+    codes = pc.match_substring_regex(texts, _CODE)
+    words = texts.filter(pc.or_(pc.invert(numbers), codes))
+    return words[0].as_py() if len(words) else None
 
 
 # ---- whole columns of CSV files
@@ -521,7 +577,8 @@ def typed(
     if text_kind.name == "words":
         return column
     try:
-        return cells.cast(pa.int64() if text_kind.name == "integers" else pa.float64())
+        whole = text_kind.name == "integers"
+        return whole_numbers(cells) if whole else cells.cast(pa.float64())
     except pa.ArrowInvalid:  # a number that Arrow does not read
         return column
 

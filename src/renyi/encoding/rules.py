@@ -22,8 +22,8 @@ target
 feature
     A column of one category tells no rows apart.
 weight
-    Finite and not negative, and so is the sum; rows of weight zero do not count. Codes
-    for missing cells are numbers like any other there.
+    Finite and not negative. Their sum is from 1e-150 to 1e300; rows of weight zero do
+    not count. Codes for missing cells are numbers like any other there.
 """
 
 from __future__ import annotations
@@ -88,6 +88,7 @@ NO_WEIGHT = "All weights are zero: at least one row must count."
 _CLASS_SHARE = 0.5  # of the rows; more classes than that are none
 LEAST_ROWS = 20  # of a table in which identifiers are looked for
 _MOST_WEIGHT = 1e300  # of all rows, which leaves room for sums over columns
+_LEAST_WEIGHT = 1e-150  # of all rows; the squares of smaller weights would be zero
 
 
 # ---- names
@@ -536,7 +537,16 @@ def check_sample_weight(weights: ArrayLike | None, n: int) -> Floats | None:
 
 
 def check_total(n: float) -> None:
-    """Raise an error at a total weight so large that sums of counts may overflow."""
+    """Raise an error at a total weight too large or too small to compute with."""
+    check_sum(n)
+    if 0 < n < _LEAST_WEIGHT:
+        raise ValueError(
+            f"The weights add up to {n:g}, less than {_LEAST_WEIGHT:g}: scale them up."
+        )
+
+
+def check_sum(n: float) -> None:
+    """Raise an error at a weight so large that sums of counts may overflow."""
     if not n <= _MOST_WEIGHT:
         raise ValueError(
             f"The weights add up to {n:g}, more than {_MOST_WEIGHT:g}: scale them down."

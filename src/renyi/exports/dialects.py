@@ -48,6 +48,11 @@ class Dialect:
     def table(self, name: str | Iterable[str]) -> str:
         """Return the name of a table: ``"schema.table"``, or a tuple of its parts."""
         parts = name.split(".") if isinstance(name, str) else list(name)
+        if not parts or not all(parts):
+            raise ValueError(
+                f"The name of a table, {name!r:.60}, has an empty part: name the table "
+                "that the query scores."
+            )
         return ".".join(self.identifier(part) for part in parts)
 
     def literal(self, value: Label) -> str:

@@ -20,8 +20,8 @@ from numpy.typing import NDArray
 from renyi.counting import sparse_counts
 from renyi.counting.pair_counts import check_table_size, class_pair_counts, pair_counts
 from renyi.encoding.rules import (
+    check_sum,
     check_target,
-    check_total,
     counted_rows,
 )
 from renyi.marginals.marginals import Marginals
@@ -269,7 +269,7 @@ class PairCounter(Summary):
     # ---- bytes
 
     def _parts(self) -> tuple[dict[str, Any], Arrays]:
-        check_total(self._weight)  # sums that overflow could not be read back
+        check_sum(self._weight)  # sums that overflow could not be read back
         self._settle_all()
         encoders = [encoder.to_dict() for encoder in self._encoders]
         facts = {"left_out": self.left_out, "weight": self._weight}

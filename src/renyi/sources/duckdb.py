@@ -2,7 +2,7 @@
 
 Cells of a CSV file are read by renyi first: numbers are numbers, and what means missing
 is NULL. A condition such as ``year = 2024`` is a query that answers with the numbers of
-the rows to keep.
+the rows to keep. It has NULL for what means missing in files of all formats.
 """
 
 from __future__ import annotations

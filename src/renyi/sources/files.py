@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import glob
 import os
-import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from pathlib import Path
@@ -28,8 +27,12 @@ import pyarrow.compute as pc
 
 from renyi.counting.compiled import in_threads
 from renyi.encoding.arrow import (
+    LONG_INTEGER,
     TextKind,
+    first_word,
+    null_missing,
     plain_array,
+    plain_type,
     requested_floats,
     typed,
     without,
@@ -73,6 +76,8 @@ def existing(path: str | os.PathLike[str], others: Iterable[str] = ()) -> Path:
 
     `others` are names that would have been understood too, to suggest one of them.
     """
+    if not os.fspath(path):
+        raise ValueError("The name of a file is empty: name a file.")
     place = Path(path)
     if place.is_file():
         return place
@@ -142,7 +147,7 @@ def is_searched(path: str | os.PathLike[str]) -> bool:
     """Whether a name stands for the files of a folder, or those that match it."""
     place = Path(path)
     name = os.fspath(path)
-    if databases.is_address(name):  # which may end in ?host=…
+    if not name or databases.is_address(name):  # which may end in ?host=…
         return False
     return place.is_dir() or (glob.has_magic(name) and not place.is_file())
 
@@ -680,9 +685,6 @@ def _text_kinds(
     return kinds
 
 
-_TYPES = {"integers": pa.int64(), "numbers": pa.float64(), "words": pa.string()}
-
-
 def _whole_types(
     tables: Sequence[TableFile], columns: list[str], missing: frozenset[str]
 ) -> dict[str, pa.DataType]:
@@ -700,8 +702,15 @@ def _whole_types(
     types = {}
     for name, kind in kinds.items():
         stopped = kind.name == "words" and first[name].name != "words"
-        types[name] = _TYPES[first[name].name if stopped else kind.name]
+        types[name] = _type_of(first[name] if stopped else kind)
     return types
+
+
+def _type_of(kind: TextKind) -> pa.DataType:
+    """Return the type that a column of text has in SQL."""
+    if kind.name == "integers":
+        return LONG_INTEGER if kind.long else pa.int64()
+    return pa.float64() if kind.name == "numbers" else pa.string()
 
 
 def query(sql: str, missing: frozenset[str], files: Sequence[TableFile] = ()) -> Source:
@@ -762,9 +771,10 @@ def _stream(
     read = columns or tables[0].schema.names[:1]
     source = _rows(tables, read)
     schema = _promoted(tables, columns)
+    types = dict(zip(schema.names, map(plain_type, schema.types), strict=True))
     if isinstance(tables[0], CsvFile):
         types = _whole_types(tables, columns, missing)
-        schema = pa.schema([(name, types[name]) for name in columns])
+    schema = pa.schema([(name, types[name]) for name in columns])
     whole = schema if number is None else schema.append(pa.field(number, pa.int64()))
 
     def batches() -> Iterator[pa.RecordBatch]:
@@ -782,18 +792,24 @@ def _stream(
 
 
 def _read_as(field: pa.Field, column: pa.Array, missing: frozenset[str]) -> pa.Array:
-    """Return text of CSV files as a type, what means missing as null; others as is."""
-    if column.type != csv.TEXT:
-        return column.cast(field.type)
+    """Return cells as a type, what means missing as null."""
     coded = pa.types.is_dictionary(column.type)
-    texts = without(column.dictionary if coded else column, missing)
-    try:
-        cells = texts.cast(field.type)
-    except pa.ArrowInvalid as error:
-        word = re.search(r"'.*'", str(error))
+    cells = column.dictionary if coded else column
+    if column.type == csv.TEXT:
+        cells = _cast_texts(field, without(cells, missing))
+    cells = null_missing(cells, missing)
+    return (cells.take(column.indices) if coded else cells).cast(field.type)
+
+
+def _cast_texts(field: pa.Field, texts: pa.Array) -> pa.Array:
+    """Return texts as a type; the first that is none of it is named."""
+    if field.type in _TEXTS:
+        return texts
+    word = first_word(texts, not pa.types.is_floating(field.type))
+    if word is not None:
         raise ValueError(
             f"Column {field.name!r} begins as numbers ({field.type}) but holds "
-            f"{word[0] if word else 'others':.60} later: correct the cell, or read the "
-            "files in a query (--sql), by read_csv with the types you want."
-        ) from None
-    return cells.take(column.indices) if coded else cells
+            f"{word!r:.60} later: correct the cell, or read the files in a query "
+            "(--sql), by read_csv with the types you want."
+        )
+    return texts.cast(field.type)

@@ -30,6 +30,7 @@ from numpy.typing import NDArray
 
 from renyi.encoding.columns import Columns
 from renyi.encoding.encoder import Encoder, target_encoder
+from renyi.files import text_cells
 from renyi.marginals.arithmetic import occurring, with_uncertainty
 from renyi.marginals.marginals import Marginals
 from renyi.marginals.uncertainty import Intervals
@@ -171,7 +172,7 @@ def marginals(
 
 def read_csv(path: str | Path) -> pd.DataFrame:
     """Return a table of a CSV file, its cells as texts."""
-    frame = pd.read_csv(path, dtype=str, keep_default_na=False, skipinitialspace=True)
+    frame = text_cells(path, skip_spaces=True)
     frame.columns = [str(name).strip() for name in frame.columns]
     names = _NAMES.split(frame.columns[0].strip())
     if len(names) == 2 and all(names):
