@@ -14,7 +14,6 @@ import signal
 import time
 from collections.abc import Iterator
 from contextvars import ContextVar
-from pathlib import Path
 
 # Signals that end a job: Ctrl-C, the process supervisor, the terminal's hang-up.
 SIGNALS = tuple(
@@ -125,8 +124,11 @@ def _container_memory(places: tuple[str, ...]) -> int:
     """Return the total memory of the machine or, if smaller, of the container."""
     sizes = [os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")]
     for place in places:
-        with contextlib.suppress(OSError, ValueError):  # "max" if there is no limit
-            sizes.append(int(Path(place).read_text()))
+        with (
+            contextlib.suppress(OSError, ValueError),  # "max" if there is no limit
+            open(place, encoding="ascii") as stream,  # pathlib would load slowly
+        ):
+            sizes.append(int(stream.read()))
     return min(sizes)
 
 

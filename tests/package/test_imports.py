@@ -47,6 +47,17 @@ def test_import_is_light(tmp_path: Path) -> None:
     assert loaded.isdisjoint(HEAVY | EXTRAS)
 
 
+def test_little_is_loaded_before_signals_are_handled() -> None:
+    """Until then Ctrl-C shows a traceback. Without site, which may load pathlib."""
+    code = "import sys, renyi.__main__; sys.exit('pathlib' in sys.modules)"
+    source = str(Path(renyi.__file__).parents[1])
+    subprocess.run(
+        [sys.executable, "-S", "-c", code],
+        check=True,
+        env={**os.environ, "PYTHONPATH": source},
+    )
+
+
 def test_every_public_name_loads_without_extras(tmp_path: Path) -> None:
     code = "import renyi; [getattr(renyi, name) for name in renyi.__all__]"
     loaded = modules_after(code, tmp_path)
