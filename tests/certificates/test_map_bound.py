@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from scipy.optimize import minimize_scalar
 
@@ -98,6 +98,7 @@ def moments(draw):
     return least + draw(st.floats(0, 3)), P * mu, P
 
 
+@example((0.0, np.array([0.0, 1e-313]), np.array([0.5, 0.5])), 1.0)
 @given(moments(), st.floats(1e-3, 50))
 def test_every_multiple_is_above_it(numbers, beta):
     V, leads, P = numbers

@@ -21,7 +21,7 @@ from support.commandline import HERE, Run, save, table, votes
 
 # Each line of stdin is a command; its exit code, its peak in MB so far, its last words.
 MEASURE = """
-import contextlib, io, json, resource, sys
+import contextlib, io, json, sys
 from renyi.cli import main
 import renyi.cli.certify, renyi.cli.fit, renyi.cli.marginals, renyi.cli.select
 main(["fit", "votes"])
@@ -30,7 +30,9 @@ for line in sys.stdin:
     with contextlib.redirect_stderr(said), open("out", "w") as out:
         with contextlib.redirect_stdout(out):
             code = main(json.loads(line))
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
+    # Not ru_maxrss, which begins with that of the parent process.
+    peaks = [line.split() for line in open("/proc/self/status") if "VmHWM" in line]
+    peak = int(peaks[0][1]) // 1024
     print(json.dumps(["done", code, peak, said.getvalue()[-500:]]), flush=True)
 """
 

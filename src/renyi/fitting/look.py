@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from itertools import combinations
 from typing import NamedTuple
 
 import numpy as np
@@ -82,5 +81,8 @@ def look_at_pairs(fit: Fit, rows: TrainingRows, n: int) -> Look | None:
 def _most_tuples(rows: TrainingRows) -> int:
     """Return how many pairs of categories the rows of a sample have at most."""
     n = min(len(rows.y), LOOKED_AT)
-    sizes = rows.encoder.columns.sizes.tolist()
-    return sum(min(n, a * b) for a, b in combinations(sizes, 2))
+    sizes = rows.encoder.columns.sizes
+    pairs = math.comb(len(sizes), 2)
+    if pairs > _MOST_TUPLES:  # each has at least one
+        return pairs
+    return int(np.triu(np.minimum(n, np.outer(sizes, sizes)), 1).sum())

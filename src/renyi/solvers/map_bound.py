@@ -48,6 +48,7 @@ def map_bound(spread: float, leads: Floats, priors: Floats) -> MapBound:
     priors : ndarray of shape (K,)
         ``P(y)``; classes without rows count as rivals only.
     """
+    nothing = MapBound(1.0, 0.0, np.zeros(len(priors)))
     kappa = 1 - 1 / len(priors)
     least = (2 * kappa - 1) / 4  # φ is 1 up to there
     used = priors > 0
@@ -56,10 +57,12 @@ def map_bound(spread: float, leads: Floats, priors: Floats) -> MapBound:
     mu = leads / P
     ahead = mu > 0
     if not np.isfinite([spread, *mu]).all() or not ahead.any():
-        return MapBound(1.0, 0.0, np.zeros(len(priors)))
+        return nothing
     # Between these, no φ changes its form, and the bound is a quadratic in β.
     turns = np.outer([0, least, kappa], 1 / mu[ahead])
     ends = np.unique(turns[np.isfinite(turns)])
+    if not len(ends):  # leads so small that no β up to the largest number counts them
+        return nothing
     inside = np.append((ends[:-1] + ends[1:]) / 2, 2 * ends[-1] + 1)
     u = np.outer(inside, mu)
     slopes = ((u > least) & (u < kappa)) @ leads
