@@ -207,15 +207,30 @@ def test_counts_of_a_report():
     assert good == ["1 of 1", "0 of 1", "1 of 1"]
 
 
+def _informed_sentence(text):
+    """Return the sentence on the largest information, where the least γ is known."""
+    part = text.split("has the largest I(X_S; Y)\n")[1].split("\n## ")[0]
+    lines = [line.split("|")[1:-1] for line in part.splitlines() if " of " in line]
+    known = [line for line in lines if line[-1].strip() != "-"][-3:]
+    counts = [[int(cell.split(" of ")[0]) for cell in line[2:-1]] for line in known]
+    path, forward, _, ranked, mrmr = np.sum(counts, axis=0)
+    return (
+        f"forward selection finds {forward}, mRMR {mrmr}, mutual information {ranked} "
+        f"and Algorithm 1 {path}."
+    )
+
+
 def test_the_documentation_has_the_committed_counts():
     folder = Path(experiment.__file__).parent
     text = (folder / "results/best_subset/table.md").read_text(encoding="utf-8")
     lines = [line.split("|")[1:-1] for line in text.splitlines() if "proven" in line]
-    counts = [[int(cell.split(" of ")[0]) for cell in line[4:7]] for line in lines]
-    path, usual, greedy = np.sum(counts, axis=0)
+    counts = [[int(cell.split(" of ")[0]) for cell in line[4:9]] for line in lines]
+    path, usual, greedy, ranked, mrmr = np.sum(counts, axis=0)
     page = (folder.parent / "docs/selection.rst").read_text(encoding="utf-8")
     words = " ".join(page.split())
     assert f"finds {usual} of these 30 sets with its small penalty" in words
     assert f"and {greedy} without, Algorithm 1 finds {path}" in words
+    assert f"mutual information finds {ranked}, and mRMR {mrmr}." in words
+    assert _informed_sentence(text) in words
     words = " ".join(renyi.RenyiSelector.__doc__.split())
     assert f"in {usual} of 30 cases, without that penalty in {greedy}" in words

@@ -124,7 +124,11 @@ def test_order_2(table, page):
     page.says(sentence, likely.between(0, 1.6).all(), adult)
     most = table["splits"].max()
     pairs = table.loc[("adult", "complete")].loc[SECOND, "splits"]
-    page.says("**Adult is explained, on few splits.**", pairs.max() < most / 2, pairs)
+    sentence = "**Adult is explained in part, on few splits.**"
+    page.says(sentence, pairs.max() < most / 2, pairs)
+    errors = table.loc[("adult", "complete"), "error"]
+    gain = errors["δ̃map"] - errors["δ̃map₂"]
+    page.says("from 17 to 16 %, does not come out", gain < 0.5, gain)
     votes = gaps(table, "votes", "complete", SECOND)
     page.says(
         "three of the four figures agree to about a point",
@@ -172,6 +176,16 @@ def test_the_oracles(page):
     page.says("at least twice the printed 4 %", reached["δ̃_FS2"] > 8, reached)
 
 
+def test_the_bounds(table, page):
+    exceeded = table.loc[("promoters", "all")].loc[FIRST, "exceeded"]
+    page.says(
+        "on promoters, where categories outnumber rows, in nearly every split",
+        True,
+        exceeded,
+    )
+    assert exceeded.min() > 0.9
+
+
 def test_the_others(table, page):
     promoters = gaps(table, "promoters", "all", ["DCC", "gDCC", "MPM"])
     page.says(
@@ -200,6 +214,8 @@ def test_the_conclusions(table, page):
     errors = table["error"].unstack("classifier")
     better = errors["δ̃map"] < errors["δ̃"]
     page.says("so it is on every set, by both recipes", better.all(), errors)
+    ahead = errors["δ̃map"] < errors["DCC"]
+    page.says("does on every set, by both recipes", ahead.all(), errors)
     frame = table1.tidy(results_of("table1"))
     fair, wide, _ = [
         table1.best(frame, *sides).set_index(["data set", "recipe"]).sort_index()
@@ -207,12 +223,11 @@ def test_the_conclusions(table, page):
     ]
     for rivals in (fair, wide):
         rivals["mean"] = rivals["difference"].str.split(" ").str[0].astype(float)
-    every = fair[fair.index.get_level_values("recipe").isin(["all", "both"])]
-    page.says(
-        "the best variant is better on four sets or more",
-        (every["proposed is"] == "better").sum() >= 4,
-        every,
-    )
+    clear = fair.loc[[(n, r) for n, r in fair.index if r != "complete"], "proposed is"]
+    few = clear.pop(("adult", "all"))
+    sentence = "the best variant is better on kr-vs-kp, promoters, credit and votes"
+    page.says(sentence, clear.eq("better").all() and len(clear) == 4, clear)
+    page.says("On adult the splits are too few to tell.", few == table1.TOO_FEW, few)
     clear = fair.loc[list(table1.ONE_RECIPE), "proposed is"]
     sentence = "On kr-vs-kp and promoters the best variant is better."
     page.says(sentence, (clear == "better").all(), fair)
@@ -243,6 +258,45 @@ def test_the_printed_table(page):
     sentence = "that is so on adult and votes, with ties on credit and promoters"
     page.says(sentence, gain["adult"] > 0 and gain["votes"] > 0, gain)
     page.says(sentence, gain["credit"] == gain["promoters"] == 0, gain)
+    other = [
+        (name, row[plain])
+        for name, row in table1.PAPER.items()
+        for plain, selected in zip(SECOND[:2], SECOND[2:], strict=True)
+        if row[plain] != row[selected]
+    ]
+    sentence = "are the same, but for 2 and 3 % on votes"
+    page.says(sentence, other == [("votes", 3)], other)
+    early = table1.EARLIER["credit"]
+    figures = [early[name] for name in ("δ̃map_FS2", "δ̃map₂", "δ̃₂")]
+    sentence = "on credit 16 % with selection, and 13 and 14 % without"
+    page.says(sentence, figures == [16, 13, 14], figures)
+
+
+# ---- docs/results/principles.rst
+
+
+def test_principles():
+    page = Page("docs/results/principles.rst")
+    tables = [table for each in results_of("information").values() for table in each]
+    squares = 100 * pd.DataFrame(tables)[["renyi", "squares"]].mean()
+    ours, theirs = squares["renyi"], squares["squares"]
+    sentence = f"{ours:.1f} % for the paper's and {theirs:.1f} %"
+    page.says(sentence, 0 < theirs - ours < 0.5, squares)
+    frame = pd.concat(
+        pd.DataFrame(rows).assign(kind=key.split()[0])
+        for key, rows in results_of("cycles").items()
+    )
+    below = frame["renyi"] < frame["tree"] - 1e-6
+    ring = frame["kind"] == "ring"
+    share = below[ring].mean()
+    sentence = "is nearly always below the bound of the best tree"
+    page.says(sentence, share > 0.9, share)
+    count = (
+        f"{below[~ring].sum()} of {(~ring).sum():,}, and neither of them is separable"
+    )
+    page.says(
+        count, not frame.loc[below & ~ring, "separable"].any(), below[~ring].sum()
+    )
 
 
 # ---- docs/selection.rst
