@@ -102,13 +102,17 @@ def text_cells(path: Place, skip_spaces: bool = False) -> pd.DataFrame:
     import pandas as pd  # which reading of models can spare
 
     try:
-        return pd.read_csv(
+        cells = pd.read_csv(
             path,
             dtype=str,
             keep_default_na=False,
             encoding="utf-8-sig",
             skipinitialspace=skip_spaces,
+            compression="gzip" if str(path).endswith(".gz") else None,
         )
+        if isinstance(cells.index, pd.RangeIndex):
+            return cells
+        problem = "has more cells in its rows than names in its first line: correct it."
     except UnicodeDecodeError:
         problem = "is not UTF-8: save the file as UTF-8."
     except pd.errors.EmptyDataError:

@@ -270,6 +270,7 @@ def test_files(tmp_path):
     hostile = {
         b"": "points.csv is empty: take",
         b"feature,category,points\na,b,1\na,c,2,3,4\n": "has 5 cells in line 3, where",
+        b"feature,category,points\na,b,1,9\n": "has more cells in its rows than names",
         b'feature,category,points\na,b,"1\n': "points.csv cannot be read as CSV: check",
         b"\xff\xfe\x00": "points.csv is not UTF-8",
         b"x" * (2**25 + 1): "is larger than",

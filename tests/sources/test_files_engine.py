@@ -377,6 +377,7 @@ def test_what_means_missing_is_null(tmp_path: Path) -> None:
         *(("long = 7", 100), ("long IS NULL", 100), ("word IS NULL", 200)),
         *(("flag IS NULL", 200), ("day IS NULL", 100), ("large IS NULL", 200)),
         *(("coded IS NULL", 100), ("code IS NULL", 100)),
+        *(("view IS NULL", 200), ("view = 'a'", 100)),
     ],
 )
 def test_what_means_missing_is_null_in_files_of_each_format(
@@ -390,6 +391,7 @@ def test_what_means_missing_is_null_in_files_of_each_format(
         "long": pa.array([-9, 7, 2**53, 1], pa.int64()),
         "word": ["?", "a", "-9", "b"],
         "large": pa.array(["?", "a", None, "b"], pa.large_string()),
+        "view": pa.array(["?", "a", None, "b"], pa.string_view()),
         "coded": pa.array([-9, 3, 4, 5]).dictionary_encode(),
         "code": pa.array(["?", "a", "b", "c"]).dictionary_encode(),
         "flag": [True, None, False, True],
@@ -402,6 +404,24 @@ def test_what_means_missing_is_null_in_files_of_each_format(
     encoder = renyi.Encoder(missing=("?", "", -9, "2020-01-02", "False"))
     m = Marginals.from_file(path, target="y", where=where, encoder=encoder)
     assert m.n == count
+
+
+@pytest.mark.parametrize("ending", [".parquet", ".arrow"])
+def test_conditions_on_columns_that_are_empty_or_not_read(
+    ending: str, tmp_path: Path
+) -> None:
+    table = pa.table(
+        {
+            "a": ["u", "v"] * 100,
+            "none": pa.nulls(200),
+            "raw": pa.array([b"xy", None] * 100, pa.binary(2)),
+            "y": ["p", "q"] * 100,
+        }
+    )
+    path = roads.write(table, tmp_path / f"t{ending}")
+    read = {"target": "y", "columns": ["a"]}
+    assert Marginals.from_file(path, where="none IS NULL", **read).n == 200
+    assert Marginals.from_file(path, where="raw IS NULL OR y = 'p'", **read).n == 200
 
 
 @pytest.mark.parametrize("ending", [".parquet", ".arrow"])

@@ -323,7 +323,7 @@ def _legend(done: list[Evaluation], useful: list[bool]) -> Iterable[str]:
     if any(useful):
         yield (
             "Guarantee: wrong on at most this share, in %, of any population with the "
-            "pair counts of the training rows."
+            "pair counts of the training rows, or with the counts that a note names."
         )
     if any(e.worst_case is not None for e in done) and not all(
         shown for e, shown in zip(done, useful, strict=True) if e.worst_case is not None

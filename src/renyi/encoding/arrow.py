@@ -80,14 +80,18 @@ class ColumnTypeError(TypeError):
 
 def check_type(name: str, kind: pa.DataType) -> None:
     """Raise an error that names a column whose type renyi does not read."""
-    inner = plain_type(kind)
-    zoned = pa.types.is_timestamp(inner) and inner.tz is not None
-    if zoned or not any(is_kind(inner) for is_kind in _READ):
+    if not is_read(plain_type(kind)):
         raise ColumnTypeError(
             f"Column {name!r} has the type {str(kind):.60}, which renyi does not read. "
             "Cast it to text or to a number (in pandas, .astype(str); in SQL, "
             "CAST(… AS VARCHAR)), or leave it out."
         )
+
+
+def is_read(kind: pa.DataType) -> bool:
+    """Whether renyi reads cells of a type, which is not that of a dictionary."""
+    zoned = pa.types.is_timestamp(kind) and kind.tz is not None
+    return not zoned and any(is_kind(kind) for is_kind in _READ)
 
 
 def check_moments(name: str, values: Array) -> None:
@@ -259,9 +263,13 @@ def without(texts: Array, missing: frozenset[str]) -> Array:
 def null_missing(cells: Array, missing: frozenset[str]) -> Array:
     """Return cells of any type but dictionaries with null for what means missing.
 
-    Numbers are compared by value, and NaN means missing; others by their texts.
+    Numbers are compared by value, and NaN means missing; others by their texts. Cells
+    of types that are not read, and those without any value, stay as they are.
     """
+    cells = plain_array(cells)
     kind = cells.type
+    if pa.types.is_null(kind) or not is_read(kind):
+        return cells
     if any(is_kind(kind) for is_kind in _NUMERIC):
         values = as_floats(cells).to_numpy(zero_copy_only=False)
         gone = pa.array(np.isnan(without_missing(values, missing)))
@@ -272,14 +280,10 @@ def null_missing(cells: Array, missing: frozenset[str]) -> Array:
 
 
 def _label_texts(cells: Array) -> Array:
-    """Return text, truths, dates or times as texts; others are null."""
-    kind = cells.type
-    if pa.types.is_boolean(kind):
+    """Return text, truths, dates or times as texts."""
+    if pa.types.is_boolean(cells.type):
         return pc.if_else(cells, "True", "False")
-    zoned = pa.types.is_timestamp(kind) and kind.tz is not None
-    if zoned or not any(is_kind(kind) for is_kind in _READ):
-        return pa.nulls(len(cells), pa.string())
-    return time_texts(cells) if pa.types.is_temporal(kind) else plain_array(cells)
+    return time_texts(cells) if pa.types.is_temporal(cells.type) else cells
 
 
 def number_text(text: str) -> str:

@@ -798,7 +798,9 @@ def _read_as(field: pa.Field, column: pa.Array, missing: frozenset[str]) -> pa.A
     if column.type == csv.TEXT:
         cells = _cast_texts(field, without(cells, missing))
     cells = null_missing(cells, missing)
-    return (cells.take(column.indices) if coded else cells).cast(field.type)
+    if coded:
+        cells = cells.take(column.indices)
+    return cells if cells.type == field.type else cells.cast(field.type)
 
 
 def _cast_texts(field: pa.Field, texts: pa.Array) -> pa.Array:
