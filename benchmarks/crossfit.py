@@ -1,6 +1,6 @@
 """Cross-fit certificates: how often they fail, and how wide they are.
 
-    python benchmarks/crossfit.py coverage    # 2,000 runs a setting, half an hour
+    python benchmarks/crossfit.py coverage    # 2,000 runs a setting, an hour or more
     python benchmarks/crossfit.py widths      # and of a 50/50 hold-out, minutes
 
 Populations are known outcome by outcome: two columns of labels, one of them with rare

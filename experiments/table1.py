@@ -32,7 +32,7 @@ EXTRAS = ("matplotlib", "highspy")
 OPTIONS = {
     "splits": command.Option(100, "random 70/30 splits of each data set"),
     "large": command.Option(100, "of them, splits of adult and kr-vs-kp"),
-    "pairs": command.Option(3, "of them, splits of adult with pairs of columns", 0),
+    "pairs": command.Option(5, "of them, splits of adult with pairs of columns", 0),
     "datasets": command.Option(DATASETS, "bundled data sets"),
 }
 # What the rows and columns are before anything is trained. The paper does not say; its
