@@ -18,9 +18,8 @@ from numpy.typing import NDArray
 from sklearn.linear_model import LogisticRegression
 
 from experiments.populations import OFTEN, PREVALENCE, RARE, SAME, WORST, Population
-from renyi import CrossFitClassifier, Marginals, RenyiClassifier, certify, rules
-from renyi.certificates.heldout import clopper_pearson, crossfit_bounds
-from renyi.crossfitting import judged_half, split_rows
+from renyi import CrossFitClassifier, Marginals, RenyiClassifier, certify
+from renyi.certificates.heldout import clopper_pearson
 
 Floats = NDArray[np.float64]
 Places = NDArray[np.intp]
@@ -160,23 +159,15 @@ def _renyi(sample: Sample) -> Iterator[tuple[str, Claim]]:
 
 
 def _crossfit(sample: Sample) -> Iterator[tuple[str, Claim]]:
-    X, seed = sample.population.codes[sample.rows], sample.seed
-    safe = CrossFitClassifier(random_state=seed).fit(X, sample.y)
-    # The mixture has the same halves, which are evaluated again but not trained again.
-    halves = split_rows(X, sample.y, seed)
-    judged = [
-        judged_half(*pair) for pair in zip(safe.halves_, halves[::-1], strict=True)
-    ]
-    mixture = crossfit_bounds(judged, "map", "mixture", CONFIDENCE)
-    t = [_estimates(clf, sample.population) for clf in safe.halves_]
-    losses = [1 - rules.rule_proba(each, "map") for each in t]
-    yield (
-        "cross-fit mixture, map",
-        Claim(mixture.sampled_error, (losses[0] + losses[1]) / 2),
-    )
-    t_mean = _estimates(safe, sample.population)
-    found: Any = safe.certificate_
-    by_map, by_sharp = (1 - rules.rule_proba(t_mean, rule) for rule in ("map", "sharp"))
+    codes = sample.population.codes
+    X = codes[sample.rows]
+    mixture = CrossFitClassifier(method="mixture", random_state=sample.seed)
+    found: Any = mixture.fit(X, sample.y).certificate_
+    yield "cross-fit mixture, map", Claim(found.sampled_error, _loss(mixture, codes))
+    safe = CrossFitClassifier(random_state=sample.seed).fit(X, sample.y)
+    found = safe.certificate_
+    by_map = _loss(safe, codes)
+    by_sharp = _loss(safe, codes, "sharp")
     yield "cross-fit average, map", Claim(found.sampled_error, by_map)
     yield "cross-fit average, map, 4γ", Claim(found.bounds["map"], by_map)
     yield "cross-fit average, sharp, 2γ", Claim(found.bounds["sharp"], by_sharp)
@@ -187,29 +178,29 @@ def _heldout(sample: Sample) -> Iterator[tuple[str, Claim]]:
     codes = sample.population.codes
     clf = RenyiClassifier().fit(codes[rows], y)
     found: Any = certify(clf, codes[others], truth, confidence=CONFIDENCE)
-    t = _estimates(clf, sample.population)
-    by_map, by_sharp = (1 - rules.rule_proba(t, rule) for rule in ("map", "sharp"))
+    by_map = _loss(clf, codes)
+    by_sharp = _loss(clf, codes, "sharp")
     yield "held-out, map", Claim(found.sampled_error, by_map)
     yield "held-out, map, 4γ", Claim(found.bounds["map"], by_map)
     yield "held-out, sharp, 2γ", Claim(found.bounds["sharp"], by_sharp)
 
 
 def _in_sample(sample: Sample) -> Iterator[tuple[str, Claim]]:
-    X, y = sample.population.codes[sample.rows], sample.y
+    codes = sample.population.codes
+    X, y = codes[sample.rows], sample.y
     clf = RenyiClassifier().fit(X, y)
     found = clf.certificate_
     within: Any = certify(clf, Marginals.from_data(X, y, class_conditional=True))
     bounds = dict.fromkeys((SAME, WORST), found.bounds["map"])
     bounds |= {name: within.error_at(share) for name, share in PREVALENCE.items()}
-    t = _estimates(clf, sample.population)
-    yield "in-sample, map", Claim(bounds, 1 - rules.rule_proba(t, "map"))
-    sharp = 1 - rules.rule_proba(t, "sharp")
-    yield "in-sample, sharp, 2γ", Claim(found.bounds["sharp"], sharp)
+    yield "in-sample, map", Claim(bounds, _loss(clf, codes))
+    by_sharp = _loss(clf, codes, "sharp")
+    yield "in-sample, sharp, 2γ", Claim(found.bounds["sharp"], by_sharp)
 
 
-def _estimates(model: Any, population: Population) -> Floats:
-    card = model.scorecard_
-    return np.asarray(card.estimates(card.encoder.transform(population.codes)))
+def _loss(model: Any, codes: Places, rule: str = "map") -> Floats:
+    """Return how often the answers to each row are not each class."""
+    return 1 - np.asarray(model.rule_proba(codes, rule))
 
 
 # ---- logistic regression, and what its held-out rows say
